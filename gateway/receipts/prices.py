@@ -15,11 +15,11 @@ class PriceTable(msgspec.Struct, frozen=True):
     find_known: Callable[[str], ModelPrice | None] = lambda model: None  # for models that the table does not name
 
     def find(self, model: str) -> ModelPrice | None:
+        if not self.prices:
+            return self.find_known(model)
         exact = self.prices.get(model)
         if exact is not None:
             return exact
-        if not self.prices:
-            return self.find_known(model)
         prefixes = [name for name in self.prices if name.endswith("*") and model.startswith(name[:-1])]
         return self.prices[max(prefixes, key=len)] if prefixes else self.find_known(model)
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Coroutine, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 from time import perf_counter
 from typing import Any
 
@@ -107,10 +108,15 @@ class ReceiptRecorder:
         if pending is None:
             return reply
         if reply.stream is None:
+            body = reply.body
             if exchange.usage is None:
-                self._find_usage(pending, reply.body)
+                if len(body) <= SMALL_REPLY:  # read now that it is in the CPU's cache; a larger one is held for later
+                    exchange.usage = read_usage(body)
+                elif self._held + len(body) <= MAX_HELD:
+                    pending.body = body
+                    self._held += len(body)
             if pending.text is not None:
-                self._keep_piece(pending.text, reply.body)
+                self._keep_piece(pending.text, body)
         elif pending.text is not None:
             reply.stream = watch_stream(reply.stream, partial(self._keep_piece, pending.text))
         return reply
@@ -162,21 +168,13 @@ class ReceiptRecorder:
             self.lost += self._unwritten
             log.error("%d receipts are lost: %s", self._unwritten, error)
 
-    def _find_usage(self, pending: PendingReceipt, body: bytes) -> None:
-        """Read a small reply now that it is in the CPU's cache; a larger one is held for later."""
-        if len(body) <= SMALL_REPLY:
-            pending.exchange.usage = read_usage(body)
-        elif self._held + len(body) <= MAX_HELD:
-            pending.body = body
-            self._held += len(body)
-
     def _take_place(self, exchange: Exchange) -> PendingReceipt | None:
         workspace, free = exchange.principal.workspace, self._places_in_all - len(self._open) - self._unwritten
         held = self._places.get(workspace, 0)
         if free <= 0 or held >= QUEUE_SHARE * free:
             return None
         self._places[workspace] = held + 1
-        pending = self._open[exchange.id] = PendingReceipt(exchange, perf_counter())
+        pending = self._open[exchange.id] = PendingReceipt(exchange, exchange.began)
         return pending
 
     def _wake_up(self) -> None:
@@ -230,7 +228,11 @@ class ReceiptRecorder:
     def _render_quickly(self, pending: PendingReceipt) -> bool:
         """Note or render a receipt; False: that would take too long here."""
         finished = pending.finished
-        noted = self._note(pending)
+        noted: NotedReceipt | NotedStart | None = None
+        try:
+            noted = self._renderer.note(pending) if finished else self._renderer.note_start(pending)
+        except Exception:  # it is rendered instead
+            log.exception("a receipt cannot be noted")
         if noted is not None:
             id = noted.note.id
             del self._queue[id]
@@ -273,13 +275,6 @@ class ReceiptRecorder:
             del self._open[id]
             self._held -= len(pending.body) + (held if receipt is None else 0)
 
-    def _note(self, pending: PendingReceipt) -> NotedReceipt | NotedStart | None:
-        try:
-            return self._renderer.note(pending) if pending.finished else self._renderer.note_start(pending)
-        except Exception:  # it is rendered instead
-            log.exception("a receipt cannot be noted")
-            return None
-
     def _render(self, pending: PendingReceipt, finished: bool) -> Receipt | None:
         try:
             return self._renderer.render(pending, finished)
@@ -297,7 +292,7 @@ class ReceiptRecorder:
     async def _write_batch(self) -> None:
         batch = choose_batch(self._rendered.values())
         await self._store.write([one.receipt for one in batch], self._boot)
-        ids = [one.receipt.id for one in batch]
+        ids = list(islice(self._rendered, len(batch)))  # those of the batch: only a flush adds any
         for id in ids:
             del self._rendered[id]
         finished = [one.receipt.workspace for one in batch if one.finished]

@@ -88,12 +88,21 @@ class ReceiptRenderer:
         template = self._find_note_template(exchange)
         if template is None:
             return None
-        usage = exchange.usage
-        account, reply = self._account(exchange.model, find_usage(pending) if usage is None else usage), replies[0]
+        usage, reply = exchange.usage, replies[0]
+        account = self._account(exchange.model, find_usage(pending) if usage is None else usage)
         tokens = account.tokens or NO_TOKENS
-        seconds = pending.seconds or 0.0
-        timed = (reply.status, reply.seconds, exchange.began, exchange.times)
-        note = ReceiptNote(exchange.id, seconds, pending.http_status, account.usage, tokens, account.cost, *timed)
+        note = ReceiptNote(
+            exchange.id,
+            pending.seconds or 0.0,
+            pending.http_status,
+            account.usage,
+            tokens,
+            account.cost,
+            reply.status,
+            reply.seconds,
+            exchange.began,
+            exchange.times,
+        )
         is_whole = account.cached == tokens.cached and tokens.prompt <= MAX_NOTED and tokens.completion <= MAX_NOTED
         return NotedReceipt(template, note) if is_whole else None
 

@@ -54,9 +54,14 @@ class SortedReceipts:
     """Receipts, by how they are written."""
 
     def __init__(self, receipts: Sequence[StorableReceipt]) -> None:
-        self.noted = [one for one in receipts if isinstance(one, NotedReceipt)]
-        self.starts = [one for one in receipts if isinstance(one, NotedStart)]
-        self.single = [one for one in receipts if isinstance(one, Receipt)]
+        self.noted, self.starts, self.single = list[NotedReceipt](), list[NotedStart](), list[Receipt]()
+        for one in receipts:
+            if isinstance(one, NotedReceipt):
+                self.noted.append(one)
+            elif isinstance(one, NotedStart):
+                self.starts.append(one)
+            else:
+                self.single.append(one)
 
     @property
     def finished(self) -> list[StorableReceipt]:

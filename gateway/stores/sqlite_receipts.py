@@ -66,12 +66,14 @@ class SqliteReceiptStore:
         return cls(writer, reader, clock=clock)
 
     async def write(self, receipts: Sequence[StorableReceipt], boot: str) -> None:
-        finished = [one.id for one in SortedReceipts(receipts).finished]
+        chosen = SortedReceipts(receipts)
+        finished = [one.id for one in chosen.finished]
         ended = self._open.find_ended(finished)
         if self._unsure:
             receipts = await self._drop_stored(receipts)
+            chosen = SortedReceipts(receipts)
         self._unsure = True  # until it is known what became of this batch
-        batch = await self._encode_counted(receipts, boot, ended)
+        batch = await self._encode_counted(chosen, boot, ended)
         numbers = await self._writer.run(partial(write_batch, batch)) if batch is not None else None
         if batch is None or numbers is None:
             batch = encode_written_out(await self._drop_stored(receipts), boot, ended)
@@ -81,11 +83,8 @@ class SqliteReceiptStore:
         for number, started in zip(numbers or (), batch.starts, strict=True):
             self._open.add(number, started.ids)
 
-    async def _encode_counted(
-        self, receipts: Sequence[StorableReceipt], boot: str, ended: EndedStarts
-    ) -> ReceiptBatch | None:
+    async def _encode_counted(self, chosen: SortedReceipts, boot: str, ended: EndedStarts) -> ReceiptBatch | None:
         """A batch with its sheet, or one that needs none; None: what is noted cannot be counted that way."""
-        chosen = SortedReceipts(receipts)
         finished = chosen.finished
         sheet = await self.tally(finished) if self.tally is not None and finished else None
         return encode_batch(chosen, boot, sheet, ended) if sheet is not None or not chosen.noted else None

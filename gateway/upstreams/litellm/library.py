@@ -85,7 +85,10 @@ class LitellmLibrary(msgspec.Struct, frozen=True):
 
 def find_listed_price(model: str) -> ModelPrice | None:
     """What litellm's own table says, if litellm is loaded already; it is not loaded for this."""
-    table = getattr(sys.modules.get("litellm"), "model_cost", None)
+    library = sys.modules.get("litellm")
+    if library is None:
+        return None
+    table = getattr(library, "model_cost", None)
     listed = table.get(model) if isinstance(table, dict) else None
     if not isinstance(listed, dict):
         return None

@@ -108,10 +108,10 @@ async def test_what_starts_and_finishes_soon_is_written_once() -> None:
 
 async def test_what_is_young_waits_for_the_next_batch_and_no_longer() -> None:
     store = BrokenStore()
-    recorder = make_recorder(store)
-    old, young = make_exchange(), make_exchange()
+    recorder, old = make_recorder(store), make_exchange()
     recorder.start(old, b"{}")
     await asyncio.sleep(module.YOUNG_SECONDS + 0.005)
+    young = make_exchange()
     recorder.start(young, b"{}")
     await recorder._flush()
     assert store.batches == [["started"]]

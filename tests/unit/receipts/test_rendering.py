@@ -1,12 +1,15 @@
 """What a receipt says, down to what only odd requests bring."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.domain.exchange import Exchange, TurnReply
 from gateway.domain.injection import Injection
@@ -179,3 +182,42 @@ STREAM = (
 )
 def test_replies_are_read_as_far_as_they_can_be(reply: bytes, usage: dict[str, int] | None, answer: str) -> None:
     assert (read_usage(reply), read_answer(reply)) == (usage, answer)
+
+
+TEXTS = st.text(alphabet='ab"\\{}[]:,usage é', max_size=12) | st.just('"usage":{')
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXTS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["usage", "a", '\\"usage', 'x"usage', "é"]), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+REPLIES = st.dictionaries(st.sampled_from(["usage", "choices", '\\"usage', "b"]), VALUES, max_size=4)
+
+
+@given(REPLIES, st.booleans())
+def test_usage_is_read_wherever_it_stands_in_a_reply(reply: dict[str, Any], spaced: bool) -> None:
+    written = json.dumps(reply, separators=None if spaced else (",", ":"), ensure_ascii=False).encode()
+    usage = reply.get("usage")
+    assert read_usage(written) == (usage if isinstance(usage, dict) and usage else None)
+
+
+@pytest.mark.parametrize(
+    ("reply", "usage"),
+    [
+        (b'{"choices":[],"usage":{"a":1},"service_tier":"default"}', {"a": 1}),
+        (b'{"choices":[],"usage" : {"a":1}}', {"a": 1}),
+        (b'{"usage":{"a":1},"x":{"usage":{"a":2}}}', {"a": 1}),
+        (b'{"usage":{"a":1},"x":[{"usage":{"a":2}}]}', {"a": 1}),
+        (b'{"usage":{"a":1},"text":"\\"usage\\":{\\"a\\":2}}"}', {"a": 1}),
+        (b'{"usage":{"a":1},"b\\"usage":{"a":2}}', {"a": 1}),
+        (b'{"usage":{"a":1},"usage":{"a":2}}', {"a": 2}),
+        (b'{"x":{"usage":{"a":2}}}', None),
+        (b'{"message":{"usage":{"a":2}}}', {"a": 2}),
+        (b'{"usage":{}}', None),
+        (b'{"usage":null}', None),
+    ],
+)
+def test_only_the_reply_s_own_usage_counts(reply: bytes, usage: dict[str, int] | None) -> None:
+    assert read_usage(reply) == usage
