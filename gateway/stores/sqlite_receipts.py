@@ -37,7 +37,7 @@ from gateway.stores.sqlite_receipt_pruning import prune, remove_rows
 from gateway.stores.sqlite_receipt_starts import EndedStarts, OpenStarts, StartPosition, remove_start
 
 CHECKED_PAGES = 16_384  # of 4 KB: to check a larger file would take longer than to start
-CACHE_KB = 4000  # batches write at the ends of the indexes: few pages are needed again
+CACHE_KB = 1000  # batches write at the ends of the indexes: few pages are needed again
 RENEW = "INSERT INTO boots VALUES (?, ?) ON CONFLICT (boot) DO UPDATE SET expires = excluded.expires"
 SWEEP = f"""UPDATE receipts SET status = '{SWEPT}' WHERE boot IS NOT NULL AND status = '{STARTED}'
     AND boot NOT IN (SELECT boot FROM boots WHERE expires > ?)"""
