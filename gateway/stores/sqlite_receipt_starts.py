@@ -174,15 +174,16 @@ def find_start(connection: sqlite3.Connection, workspace: bytes, id: bytes) -> S
     return next((one for row in rows for one in _open(row) if one.id == id), None)
 
 
-def remove_start(connection: sqlite3.Connection, found: StartPosition) -> None:
-    """Delete one started receipt; its list keeps its number, by which its process knows it."""
-    row, content = found.row, found.content
-    left = [note for at, note in enumerate(content.notes) if at != found.at]
-    remove_starts(connection, [row.number])
-    if left:
-        ends = (bytes.fromhex(left[0].id), bytes.fromhex(left[-1].id))
-        body = _encode((content.scope, content.upstream, left))
-        connection.execute(PUT, (row.number, row.workspace, *ends, *row[4:9], body))
+def remove_start(connection: sqlite3.Connection, workspace: bytes, id: bytes) -> None:
+    """Delete a started receipt wherever it stands; its list keeps its number, by which its process knows it."""
+    while (found := find_start(connection, workspace, id)) is not None:
+        row, content = found.row, found.content
+        left = [note for at, note in enumerate(content.notes) if at != found.at]
+        remove_starts(connection, [row.number])
+        if left:
+            ends = (bytes.fromhex(left[0].id), bytes.fromhex(left[-1].id))
+            body = _encode((content.scope, content.upstream, left))
+            connection.execute(PUT, (row.number, row.workspace, *ends, *row[4:9], body))
 
 
 class LeftStarts(NamedTuple):

@@ -32,9 +32,9 @@ from gateway.stores.sqlite_receipt_batches import (
     write_out_left,
 )
 from gateway.stores.sqlite_receipt_notes import NotePosition, remove_noted
-from gateway.stores.sqlite_receipt_pages import ReceiptReader, build_page, select_one, walk
+from gateway.stores.sqlite_receipt_pages import ReceiptReader, ReceiptRow, build_page, select_one, walk
 from gateway.stores.sqlite_receipt_pruning import prune, remove_rows
-from gateway.stores.sqlite_receipt_starts import EndedStarts, OpenStarts, StartPosition, remove_start
+from gateway.stores.sqlite_receipt_starts import EndedStarts, OpenStarts, remove_start
 
 CHECKED_PAGES = 16_384  # of 4 KB: to check a larger file would take longer than to start
 CACHE_KB = 1000  # batches write at the ends of the indexes: few pages are needed again
@@ -119,10 +119,10 @@ class SqliteReceiptStore:
                 found = select_one(connection, workspace, id)
                 if isinstance(found, NotePosition):
                     remove_noted(connection, found)
-                elif isinstance(found, StartPosition):
-                    remove_start(connection, found)
-                elif found is not None:
+                elif isinstance(found, ReceiptRow):
                     remove_rows(connection, [found])
+                if found is not None:  # what has ended may still stand among the started
+                    remove_start(connection, encode_text(workspace), found.id)
             return found is not None
 
         return await self._writer.run(work)

@@ -834,3 +834,16 @@ async def test_swept_starts_wait_to_be_counted(tmp_path: Path) -> None:
     assert len(waiting.sheets) == 1
     await statistics.close()
     await store.close()
+
+
+async def test_a_deleted_receipt_does_not_come_back_as_started(store: ReceiptStore) -> None:
+    if isinstance(store, SqliteReceiptStore):
+        store.tally = SheetMaker(lambda model: None).tally
+    await store.write([start(1), start(1.1), start(1.2)], "boot")
+    await store.write([note(1.1), note(1.2).render()], "boot")
+    assert await store.delete("default", note(1.1).id)
+    assert await store.delete("default", note(1.2).id)
+    assert await list_ids(store) == [start(1).id]
+    assert await store.find("default", note(1.1).id) is None
+    await store.write([note(1)], "boot")
+    assert await list_ids(store) == [note(1).id]
