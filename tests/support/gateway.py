@@ -25,6 +25,8 @@ from tests.support.responses_answers import respond_with_response
 from tests.support.upstream import Upstream, wait_for
 from tests.support.yaml_texts import to_yaml
 
+REST_SECONDS = 8.0  # a process that does not obey is ended after less
+
 T = TypeVar("T")
 
 LONG_TEXT = "".join(f"Rule {number}: é. " for number in range(2000))  # several pages, with two-byte characters
@@ -104,6 +106,7 @@ class Thread:
 
     def stop(self) -> None:
         try:
+            self.run(self._await_rest())
             self.run(self.loop.shutdown_asyncgens())
             self.run(self.loop.shutdown_default_executor())
         finally:  # also if a thread of the executor takes too long: nothing may keep the process of the tests alive
@@ -111,6 +114,12 @@ class Thread:
         self._thread.join(10)
         assert not self._thread.is_alive()
         self.loop.close()
+
+    async def _await_rest(self) -> None:
+        """Let what gateways have left behind end, such as the process of a tool server, before the loop is closed."""
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        if left:
+            await asyncio.wait(left, timeout=REST_SECONDS)
 
 
 @dataclass
