@@ -71,11 +71,12 @@ async def fetch_json(gateway: GatewayProcess, path: str) -> dict[str, Any]:
 
 
 def count_waiting(config: Path) -> tuple[int, int]:
-    """Receipts that are not finished, and those that are not counted."""
+    """Receipts that are not finished, and those that are not counted, with the sheets of others."""
     with closing(sqlite3.connect(config.parent / "data-receipts.db")) as connection:
         (open_,) = connection.execute("SELECT count(*) FROM receipts WHERE status = 'started'").fetchone()
         (waiting,) = connection.execute("SELECT count(*) FROM uncounted").fetchone()
-        return open_, waiting
+        (sheets,) = connection.execute("SELECT count(*) FROM uncounted_sheets").fetchone()
+        return open_, waiting + sheets
 
 
 async def test_workers_count_together_and_a_killed_one_loses_nothing(
