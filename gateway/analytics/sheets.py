@@ -33,7 +33,7 @@ from gateway.analytics.tallies import (
 )
 from gateway.domain.price import ModelPrice
 from gateway.domain.receipt import Receipt, ReceiptFigures
-from gateway.domain.receipt_note import NotedReceipt, ReceiptNote, StorableReceipt
+from gateway.domain.receipt_note import NotedReceipt, ReceiptNote, StorableReceipt, group_by_template
 from gateway.domain.statistics import (
     AGENT_RESOURCES,
     EXCHANGES,
@@ -163,10 +163,7 @@ class TallySheet:
 
     def add_noted(self, receipts: Sequence[NotedReceipt]) -> None:
         """Count receipts that were only noted, all of one template and one hour together."""
-        alike: dict[int, list[NotedReceipt]] = {}
-        for receipt in receipts:
-            alike.setdefault(id(receipt.template), []).append(receipt)
-        for found in alike.values():
+        for found in group_by_template(receipts):
             notes = sorted([one.note for one in found], key=attrgetter("id"))
             facts = self._reader.read_noted(found[0])
             for hour, some in split_by_hour(notes):

@@ -1,8 +1,9 @@
 """Receipts of which only what differs was noted. The JSON that they say is written when somebody reads them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import TypeVar
 
 import msgspec
 
@@ -108,11 +109,20 @@ class NotedStart(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 StorableReceipt = Receipt | NotedReceipt | NotedStart
+Noted = TypeVar("Noted", NotedReceipt, NotedStart)
 
 
 def write_out(receipts: Sequence[StorableReceipt]) -> list[Receipt]:
     """Receipts for whoever needs all of their JSON."""
     return [one if isinstance(one, Receipt) else one.render() for one in receipts]
+
+
+def group_by_template(receipts: Iterable[Noted]) -> Iterable[list[Noted]]:
+    """Receipts of the same template, together."""
+    by_template: dict[int, list[Noted]] = {}
+    for one in receipts:
+        by_template.setdefault(id(one.template), []).append(one)
+    return by_template.values()
 
 
 def render_noted_summary(note: ReceiptNote) -> bytes:

@@ -110,9 +110,7 @@ def write_out_lists(connection: sqlite3.Connection) -> None:
     while lists := select_oldest(connection, WRITTEN_OUT):
         shared = {key: read_shared(connection, key) for key in {row.shared for row in lists}}
         found = [one.open(shared[row.shared]).render() for row in lists for one in open_list(row)]
-        batch = encode_batch(SortedReceipts(found), "")
-        insert_rows(connection, UPSERT, batch.rows, ROW_WIDTH)
-        insert_rows(connection, PUT_RESOURCES, batch.used, 3)
+        _put_single(connection, found, "")
         remove_lists(connection, lists)
 
 
@@ -121,11 +119,15 @@ def write_out_left(connection: sqlite3.Connection, now: float) -> None:
     while lists := select_left(connection, now, WRITTEN_OUT):
         for row, receipts in lists:
             shared = read_shared(connection, row.shared)
-            found = [replace(one, shared=shared) for one in receipts]
-            batch = encode_batch(SortedReceipts(found), row.boot)
-            insert_rows(connection, UPSERT, batch.rows, ROW_WIDTH)
-            insert_rows(connection, PUT_RESOURCES, batch.used, 3)
+            _put_single(connection, [replace(one, shared=shared) for one in receipts], row.boot)
         remove_starts(connection, [row.number for row, _ in lists])
+
+
+def _put_single(connection: sqlite3.Connection, receipts: Sequence[Receipt], boot: str) -> None:
+    """Store receipts one by one whose shared details are stored already."""
+    batch = encode_batch(SortedReceipts(receipts), boot)
+    insert_rows(connection, UPSERT, batch.rows, ROW_WIDTH)
+    insert_rows(connection, PUT_RESOURCES, batch.used, 3)
 
 
 def read_shared(connection: sqlite3.Connection, key: bytes | None) -> SharedDetails | None:

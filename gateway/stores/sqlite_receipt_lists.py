@@ -5,7 +5,7 @@ from operator import attrgetter
 from typing import Protocol, TypeVar
 
 from gateway.domain.receipt import SharedDetails
-from gateway.domain.receipt_note import NotedReceipt, NotedStart, NoteTemplate
+from gateway.domain.receipt_note import NoteTemplate
 from gateway.stores.codec import decode_text, encode_text
 
 SEPARATOR = "\n"  # between the ids of resources, which contain no control characters
@@ -42,15 +42,6 @@ class ListPosition(Protocol):
 
 Row = TypeVar("Row", bound=ListRow)
 Position = TypeVar("Position", bound=ListPosition)
-Noted = TypeVar("Noted", NotedReceipt, NotedStart)
-
-
-def group_by_template(receipts: Iterable[Noted]) -> Iterable[list[Noted]]:
-    """Receipts of the same template, together."""
-    by_template: dict[int, list[Noted]] = {}
-    for one in receipts:
-        by_template.setdefault(id(one.template), []).append(one)
-    return by_template.values()
 
 
 def encode_template(template: NoteTemplate) -> Sequence[bytes | None]:

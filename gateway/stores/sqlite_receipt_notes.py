@@ -12,12 +12,11 @@ from typing import NamedTuple
 import msgspec
 
 from gateway.domain.receipt import ReceiptFilter, SharedDetails
-from gateway.domain.receipt_note import OK, NotedReceipt, NoteTemplate, ReceiptNote
+from gateway.domain.receipt_note import OK, NotedReceipt, NoteTemplate, ReceiptNote, group_by_template
 from gateway.ids import encode_id_time, read_id_microseconds, read_id_time
 from gateway.stores.codec import encode_text
 from gateway.stores.sqlite_receipt_lists import (
     encode_template,
-    group_by_template,
     read_template,
     split_resources,
     walk_positions,

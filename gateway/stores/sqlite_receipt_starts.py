@@ -13,11 +13,10 @@ from typing import NamedTuple
 import msgspec
 
 from gateway.domain.receipt import STARTED, Receipt, ReceiptFilter, SharedDetails
-from gateway.domain.receipt_note import NotedStart, StartNote
+from gateway.domain.receipt_note import NotedStart, StartNote, group_by_template
 from gateway.stores.codec import encode_text
 from gateway.stores.sqlite_receipt_lists import (
     encode_template,
-    group_by_template,
     read_template,
     split_resources,
     walk_positions,
