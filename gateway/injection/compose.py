@@ -40,8 +40,10 @@ def compose(
     if target.defaults and (defaults := dialect.find_missing_defaults(request, target.defaults)):
         fields.update(defaults)
         unchanged = False
-    templated = apply_template(dialect, history, scope, injection, content)
-    messages, texts = templated.messages, templated.texts
+    messages, texts = history, injection.texts
+    if scope.prompt is not None:
+        templated = apply_template(dialect, history, scope, injection, content)
+        messages, texts = templated.messages, templated.texts
     unchanged = unchanged and messages is request.messages and injection.tools is None
     outgoing = OutgoingBody(fields, messages, unchanged)
     if texts:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import astuple
 
 from gateway.domain.chat import ChatRequest
 from gateway.domain.injection import ClientTool, ClientTools
@@ -24,10 +25,11 @@ SPEAKERS = ("system", "developer", "user", "assistant")
 SPOKEN = tuple(f'{{"role":{space}"{role}"'.encode() for role in SPEAKERS for space in ("", " "))  # how messages begin
 LONGEST_TEXT = 500  # characters of a tool's name and description that are compared
 KNOWN_SCHEMAS = 64  # sets of them that are kept as a dialect writes them
+TOO_DEEP = "The body is nested too deeply."
 UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
-_fields = msgspec.json.Decoder(dict[str, Raw])
-_anything = msgspec.json.Decoder(Raw)
+_decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_anything = msgspec.json.Decoder(Raw).decode
 _tools = msgspec.json.Decoder(list[Raw])
 
 ABSENT = Raw()
@@ -48,7 +50,7 @@ class LargeBodySplitter:
     """Splits bodies of a dialect in one pass over their bytes, as long as they have no field that it does not know."""
 
     def __init__(self, entries: str, names: Sequence[str]) -> None:
-        self._entries, self._names = entries, tuple(names)
+        self._names = tuple(names)
         known: list[tuple[str, Any, Any]] = [(name, Raw, ABSENT) for name in names]
         self._decode = msgspec.json.Decoder(
             msgspec.defstruct("KnownFields", [(entries, list[Raw]), *known], forbid_unknown_fields=True)
@@ -63,8 +65,9 @@ class LargeBodySplitter:
             known = decode_deep(self._decode, body, MARGIN)
         except UNREADABLE:
             return None
-        fields = {name: value for name in self._names if (value := getattr(known, name)) is not ABSENT}
-        return SplitBody(fields, getattr(known, self._entries))
+        entries, *values = astuple(known)
+        fields = {name: value for name, value in zip(self._names, values, strict=True) if value is not ABSENT}
+        return SplitBody(fields, entries)
 
 
 def list_openings(entries: Sequence[Raw], size: int = OPENING_BYTES) -> set[bytes]:
@@ -85,17 +88,30 @@ def decode_fields(body: bytes) -> dict[str, Raw]:
     """A JSON object as raw fields. Raw does not check UTF-8, so the whole body is checked first."""
     try:
         body.isascii() or body.decode()
-        frames = 0 if is_flat(body) else MARGIN - 1  # `_decode_object` is a frame itself
-        fields = decode_deep(_decode_object, body, frames)
+        return _decode_fields(body) if is_flat(body) else decode_deep(_decode_fields, body, MARGIN)
+    except msgspec.ValidationError as fault:
+        check_json(body)
+        raise InvalidRequest("The body must be a JSON object.") from fault
     except UnicodeDecodeError as fault:
         raise InvalidJson("The body is not valid UTF-8.") from fault
     except RecursionError as fault:
-        raise InvalidJson("The body is nested too deeply.") from fault
+        raise InvalidJson(TOO_DEEP) from fault
     except msgspec.DecodeError as fault:
-        raise InvalidJson(f"The body is not valid JSON: {fault}.") from fault
-    if fields is None:
-        raise InvalidRequest("The body must be a JSON object.")
-    return fields
+        raise build_json_fault(fault) from fault
+
+
+def check_json(body: bytes) -> None:
+    """Raises InvalidJson unless the body is JSON of any kind."""
+    try:
+        decode_deep(_decode_anything, body, MARGIN)
+    except RecursionError as fault:
+        raise InvalidJson(TOO_DEEP) from fault
+    except msgspec.DecodeError as fault:
+        raise build_json_fault(fault) from fault
+
+
+def build_json_fault(fault: msgspec.DecodeError) -> InvalidJson:
+    return InvalidJson(f"The body is not valid JSON: {fault}.")
 
 
 def decode_deep(decode: Callable[[bytes], Decoded], body: bytes, frames: int) -> Decoded:
@@ -106,15 +122,6 @@ def decode_deep(decode: Callable[[bytes], Decoded], body: bytes, frames: int) ->
 def is_flat(body: bytes) -> bool:
     """Whether a small body has too few brackets to be deep."""
     return len(body) <= LARGE_BODY and body.count(b"{") + body.count(b"[") <= FLAT
-
-
-def _decode_object(body: bytes) -> dict[str, Raw] | None:
-    """The fields of an object; None if the body is other JSON."""
-    try:
-        return _fields.decode(body)
-    except msgspec.ValidationError:
-        _anything.decode(body)  # raises DecodeError if it is not JSON
-        return None
 
 
 def decode_scalar(fields: dict[str, Raw], name: str, kind: type) -> Any:

@@ -65,7 +65,7 @@ def decode_chat(body: bytes, dialect: RequestDialect) -> ChatRequest:
     if not LOOKED_AT.keys().isdisjoint(fields):
         for name, kind in LOOKED_AT.items():
             decode_scalar(fields, name, kind)
-    stream = bool(decode_scalar(fields, "stream", bool))
+    stream = "stream" in fields and bool(decode_scalar(fields, "stream", bool))
     return ChatRequest(dialect, body, fields, messages, model or None, stream, style)
 
 

@@ -144,3 +144,25 @@ def test_without_a_user_message_everything_goes_into_the_system_message(placemen
 @pytest.mark.parametrize("placement", [Placement.TURN, Placement.TURN_USER])
 def test_a_volatile_block_alone_leaves_the_system_message_as_it_is(placement: Placement) -> None:
     assert placed(*HISTORY, stable="", volatile="VOLATILE", placement=placement)[:3] == HISTORY[:3]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        b'{"role":"developer","content":"x"}',
+        b'{"role": "developer", "content": "x"}',
+        b'{"content":"x","role":"developer"}',
+        b'{ "role" : "developer", "content":"x"}',
+        rb'{"role":"d\u0065veloper","content":"x"}',
+    ],
+)
+def test_a_role_is_found_however_the_message_is_written(written: bytes) -> None:
+    first, second = place([Raw(written), Raw(orjson.dumps(USER))], PlacedTexts(stable=b"STABLE"), Placement.SYSTEM)
+    assert msgspec.json.decode(first) == {"role": "developer", "content": "x\n\nSTABLE"}
+    assert msgspec.json.decode(second) == USER
+
+
+@pytest.mark.parametrize("role", ["users", "system2", "developer_"])
+def test_a_role_that_begins_like_another_is_another(role: str) -> None:
+    other = {"role": role, "content": "x"}
+    assert placed(other, USER) == [{"role": "system", "content": "STABLE"}, other, USER]
