@@ -34,18 +34,10 @@ from gateway.domain.memory_budget import MemoryBudget
 from gateway.edge.app import EdgeApp
 from gateway.edge.background_rules import BodyRules
 from gateway.edge.chat import ChatEndpoint
-from gateway.edge.console import ConsoleEndpoint
-from gateway.edge.cors import AllowedOrigins, CorsEndpoint, CorsMiddleware
 from gateway.edge.count_tokens import COUNTED, CountTokensEndpoint
-from gateway.edge.health import HealthEndpoint, describe_parts
 from gateway.edge.lazy_app import LazyApp
-from gateway.edge.models import ModelsEndpoint
-from gateway.edge.passthrough import PassthroughEndpoint, PassthroughPaths
-from gateway.edge.passthrough_rights import PassthroughRights
-from gateway.edge.plugin_files import PluginFiles
+from gateway.edge.liveness import LivenessApp
 from gateway.edge.request import DirectEndpoint
-from gateway.edge.site import SiteApps, build_site
-from gateway.edge.stored_responses import StoredResponsesEndpoint
 from gateway.errors import StoreError
 from gateway.extraction.extract import DocumentCache
 from gateway.extraction.extractor import Extractor
@@ -194,38 +186,29 @@ class Gateway(GatewayParts):
         limits, metrics = self.settings.limits, self.metrics
         self.auth.require_keys()
         watch_figures(metrics, self)
-        paths = PassthroughPaths(self.settings.passthrough)
-        rights = PassthroughRights(self.policies, self.pipeline.objects)
-        site = build_site(
-            access=self.access,
-            health=HealthEndpoint(
-                self.policies, lambda: self.store.ok, draining, self.jobs.describe, self.access.is_from_admin
-            ),
-            metrics=metrics,
-            models=ModelsEndpoint(
-                self.list_enabled(), self.policies, default=self.settings.defaults.model, limiter=self.limiter
-            ),
-            apps=SiteApps(
-                PassthroughEndpoint(self.routes, paths, self.limiter, limits, rights, self.access.streams),
-                LazyApp(self.build_management),
-                ConsoleEndpoint(plugins=PluginFiles(self.types)) if self.settings.console else None,
-                LazyApp(self.build_mcp) if self.settings.mcp else None,
-                StoredResponsesEndpoint(self.pipeline.responses, self.routes, self.limiter),
-            ),
-        )
         rules = (BodyRules.from_settings(self.settings, dialect, self.turns) for dialect in DIALECTS.values())
         parts = (self.access, self.pipeline, self.policies, self.limiter, metrics, self.recorder)
         direct: list[DirectEndpoint] = [ChatEndpoint(*parts, bodies) for bodies in rules]
         counted = (replace(one, max_bytes=limits.body_bytes, turns=self.turns) for one in COUNTED)
         direct += (CountTokensEndpoint(one, *parts[:4], self.recorder, self.counter) for one in counted)
-        served: ASGIApp = site
+        self.site = LazyApp(lambda: self.build_site(draining))
+        served: ASGIApp = LivenessApp(self.site)
         if names := self.settings.cors.origins:
+            from gateway.edge.cors import AllowedOrigins, CorsEndpoint, CorsMiddleware
+
             origins = AllowedOrigins(names)
             direct = [CorsEndpoint(endpoint, origins, self.access) for endpoint in direct]
-            served = CorsMiddleware(site, origins, self.access)
+            served = CorsMiddleware(served, origins, self.access)
         return EdgeApp(direct, served, metrics, self.recorder)
 
+    def build_site(self, draining: Callable[[], bool]) -> Starlette:
+        from gateway.site_composition import compose_site  # of gateway.late_modules
+
+        mcp = LazyApp(self.build_mcp) if self.settings.mcp else None
+        return compose_site(self, draining, LazyApp(self.build_management), mcp)
+
     def build_management(self) -> Starlette:
+        from gateway.edge.health import describe_parts
         from gateway.edge.manage.composition import ManagementParts, build_management_app
 
         parts = ManagementParts(

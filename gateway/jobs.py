@@ -52,12 +52,19 @@ def add_jobs(gateway: GatewayParts) -> None:
         jobs.add("summaries", lambda: run_summaries(summaries, gateway.policies))
     if gateway.semantic is not None:
         jobs.add("semantic search", gateway.semantic.run)
-    jobs.add_once("late modules", lambda: asyncio.to_thread(load_late_modules))
-    jobs.add_once("token counter", lambda: asyncio.to_thread(gateway.counter.count, "-", settings.defaults.model or ""))
+    jobs.add_once("late modules", lambda: load_for_requests(gateway))
     jobs.add_once("retrievers", lambda: gateway.pipeline.retrievers.prepare(gateway.policies.snapshots()))
     for name, upstream in gateway.list_enabled().items():
         if isinstance(upstream, LitellmUpstream):
             jobs.add_once(f"upstream {name}", upstream.prepare)
+
+
+async def load_for_requests(gateway: GatewayParts) -> None:
+    """Load what requests need, what chats wait for first: side by side, all of it would be late."""
+    await asyncio.to_thread(gateway.counter.count, "-", gateway.settings.defaults.model or "")
+    await asyncio.to_thread(load_late_modules)
+    if gateway.site is not None:
+        await gateway.site.load()
 
 
 async def run_summaries(summaries: Summaries, policies: PolicyRepository) -> None:

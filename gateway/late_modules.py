@@ -10,6 +10,7 @@ from gateway.scopes.context_request import ContextObject
 LATE_MODULES = (
     "regex",  # of the token counter
     "gateway.extraction.html",
+    "gateway.site_composition",  # everything but chat, with starlette
     "gateway.upstreams.translation.translated",
 )
 

@@ -10,6 +10,7 @@ from gateway.content.reader import WorkspaceContent
 from gateway.domain.upstream import Upstream
 from gateway.edge.access import AccessControl
 from gateway.edge.auth import Authenticator, Freshness
+from gateway.edge.lazy_app import LazyApp
 from gateway.edge.limits import RateLimiter
 from gateway.edge.logs import RequestLog
 from gateway.edge.metrics import Metrics
@@ -69,6 +70,7 @@ class GatewayParts:
     extractor: Extractor = field(init=False)
     knowledge: KnowledgeService = field(init=False)
     summaries: Summaries | None = field(init=False, default=None)  # None: no model is configured for them
+    site: LazyApp | None = field(init=False, default=None)  # everything but chat; None: nothing is served yet
     loaded_files: Fingerprint | None = field(init=False, default=None)  # the state of the policy files in use
 
     def __post_init__(self) -> None:

@@ -60,7 +60,7 @@ ROWS = (
     {"replay"},
     {"edge"},
     {"late_modules", "parts"},
-    {"jobs", "watched_figures"},
+    {"jobs", "site_composition", "watched_figures"},
     {"app"},
     {"worker"},
     {"worker_process"},

@@ -3,10 +3,9 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from ipaddress import ip_address
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
-from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gateway.domain.principal import Principal, Role
@@ -17,6 +16,9 @@ from gateway.edge.sign_ins import SignIn, SignIns, check_page, read_token
 from gateway.errors import ForbiddenHost, GatewayError, InvalidApiKey, InvalidRequest, MissingApiKey
 from gateway.settings import Settings
 from gateway.stores.protocols import EphemeralStore
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
 
 HOUR_SECONDS = 3600.0
 REMEMBERED = 1024  # verdicts kept; clients could otherwise fill the memory with made-up names
@@ -175,7 +177,7 @@ class AccessControl(msgspec.Struct, frozen=True):
         check_page(headers, method, sign_in, lambda origin: self.hosts.is_own_origin(origin, head.hosts[0]))
         return Caller(head, principal, None, sign_in)
 
-    async def is_from_admin(self, request: Request) -> bool:
+    async def is_from_admin(self, request: "Request") -> bool:
         """Whether a request, to an endpoint that needs no key, comes from somebody who may manage the gateway."""
         headers = request.scope["headers"]
         try:
@@ -224,7 +226,7 @@ class HostMiddleware:
         await self._app(scope, receive, send)
 
 
-def get_caller(request: Request) -> Caller:
+def get_caller(request: "Request") -> Caller:
     """Who was admitted to this request's endpoint."""
     caller: Caller = request.state.caller
     return caller

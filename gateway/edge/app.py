@@ -26,8 +26,9 @@ class EdgeApp:
         self._serve_path = OutcomeMiddleware(ErrorBoundary(self._dispatch), recorder)
 
     def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        serve = self._site if scope["type"] == "lifespan" else self._serve_path
-        return serve(scope, receive, send)
+        if scope["type"] == "lifespan":
+            return complete_lifespan(receive, send)
+        return self._serve_path(scope, receive, send)
 
     def record_refusal(self, error: GatewayError) -> None:
         """Record a request that a connection refused before it could reach anybody here."""
@@ -41,3 +42,10 @@ class EdgeApp:
             await self._site({**scope, "path": path, "root_path": ""}, receive, send)
         finally:
             self._metrics.in_flight -= 1
+
+
+async def complete_lifespan(receive: Receive, send: Send) -> None:
+    """Tell the server that it may begin, and later that it may end: what is to be done then is done elsewhere."""
+    for step in ("startup", "shutdown"):
+        await receive()
+        await send({"type": f"lifespan.{step}.complete"})

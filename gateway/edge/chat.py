@@ -16,7 +16,6 @@ from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.edge.access import AccessControl, Caller
 from gateway.edge.background_rules import OFF, BodyRules
 from gateway.edge.errors import BrokenResponse, log_internal_error, respond_with_error
-from gateway.edge.health import SnapshotSource
 from gateway.edge.limits import RateLimiter
 from gateway.edge.meter import Meter
 from gateway.edge.metrics import Metrics
@@ -24,6 +23,7 @@ from gateway.edge.recorder import RequestOutcome, RequestRecorder
 from gateway.edge.request import ClientRequest, require_json
 from gateway.edge.response import select_client_headers
 from gateway.edge.routed_model import set_model
+from gateway.edge.snapshot_source import SnapshotSource
 from gateway.errors import GatewayError, LoopLimit, MethodNotAllowed, MissingApiKey, UpstreamTruncated
 from gateway.ids import IdSource
 from gateway.pipeline import Pipeline

@@ -18,10 +18,10 @@ from gateway.domain.upstream import UpstreamRequest, intersect_capabilities, ref
 from gateway.edge.access import AccessControl, Caller
 from gateway.edge.chat import build_reply_headers
 from gateway.edge.errors import log_internal_error, respond_with_error
-from gateway.edge.health import SnapshotSource
 from gateway.edge.limits import RateLimiter
 from gateway.edge.recorder import RequestOutcome, RequestRecorder
 from gateway.edge.request import ClientRequest, require_json
+from gateway.edge.snapshot_source import SnapshotSource
 from gateway.errors import GatewayError, MethodNotAllowed, UpstreamAuth
 from gateway.ids import IdSource
 from gateway.loop_turns import LoopTurns

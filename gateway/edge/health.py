@@ -1,41 +1,12 @@
 """Liveness and readiness, for supervisors and load balancers."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from gateway.domain.snapshot import ServedSnapshots, Snapshot
-
-
-class SnapshotSource(Protocol):
-    """Provides the snapshots for new requests."""
-
-    store_error: str | None  # why changes cannot be read from the store
-
-    @property
-    def loaded(self) -> bool:
-        """Whether requests can be answered at all."""
-        ...
-
-    @property
-    def generation(self) -> int:
-        """Counts the snapshots that were put into use."""
-        ...
-
-    @property
-    def error(self) -> str | None:
-        """Why the latest change is not in use."""
-        ...
-
-    def get_snapshot(self, workspace: str) -> Snapshot:
-        """The snapshot of a workspace; raises ServiceUnavailable."""
-        ...
-
-    def snapshots(self) -> ServedSnapshots:
-        """The snapshot of the policy files, and that of each workspace with stored objects."""
-        ...
+from gateway.edge.snapshot_source import SnapshotSource
 
 
 class HealthEndpoint:

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
-from starlette.requests import Request
-from starlette.responses import Response
 
 from gateway.circuit_breaker import BreakerState, CircuitBreaker
 from gateway.edge.worker_metrics import Labels, WorkerMetrics
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
+    from starlette.requests import Request
+    from starlette.responses import Response
 
 
 class MetricInfo(msgspec.Struct, frozen=True):
@@ -161,9 +161,10 @@ class Metrics:
         """Everything in Prometheus's text format."""
         return render_metrics(self._read_totals() if self._read_totals is not None else self.collect())
 
-    async def serve(self, request: Request) -> Response:
+    async def serve(self, request: "Request") -> "Response":
         """`GET /metrics`."""
         from prometheus_client.exposition import CONTENT_TYPE_LATEST
+        from starlette.responses import Response
 
         # The numbers of other workers are in files, and reading those may take a moment.
         text = self.render() if self._read_totals is None else await asyncio.to_thread(self.render)

@@ -15,8 +15,8 @@ from gateway.domain.principal import Principal
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.upstream import Upstream
 from gateway.edge.access import Caller, get_caller
-from gateway.edge.health import SnapshotSource
 from gateway.edge.limits import RateLimiter
+from gateway.edge.snapshot_source import SnapshotSource
 from gateway.errors import ModelNotFound, UpstreamError
 from gateway.scopes.scope import find_own_model
 

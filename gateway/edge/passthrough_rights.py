@@ -9,8 +9,8 @@ import msgspec
 from gateway.conversation.object_guard import ObjectGuard
 from gateway.domain.principal import Principal
 from gateway.domain.upstream import Upstream
-from gateway.edge.health import SnapshotSource
 from gateway.edge.routed_model import has_one_model
+from gateway.edge.snapshot_source import SnapshotSource
 from gateway.errors import ContextRequired, Forbidden, InvalidRequest
 from gateway.scopes.model_rights import require_model, require_one_model
 from gateway.settings_sections import PassthroughSettings

@@ -10,13 +10,13 @@ from starlette.types import Message, Receive, Scope, Send
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import UNLIMITED
 from gateway.edge.access import Caller
-from gateway.edge.health import SnapshotSource
 from gateway.edge.limits import RateLimiter
 from gateway.edge.mcp.call import McpCall
 from gateway.edge.mcp.server import McpHandlers, build_server
 from gateway.edge.metrics import Metrics
 from gateway.edge.outcomes import get_outcome
 from gateway.edge.request import read_body, require_json
+from gateway.edge.snapshot_source import SnapshotSource
 from gateway.errors import InvalidJson, MethodNotAllowed
 from gateway.ids import IdSource
 from gateway.pipeline import Pipeline
