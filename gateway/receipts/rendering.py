@@ -1,6 +1,7 @@
 """An exchange becomes a receipt. All of this runs off the request's path."""
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -51,6 +52,8 @@ QUICK_BYTES = 64 * 1024  # of a reply, which is looked through for its usage
 
 NO_USAGE = UsageAccount(NULL, 0, None, None)
 
+log = logging.getLogger(__name__)
+
 
 class ReceiptRenderer:
     """Renders receipts; one at a time."""
@@ -71,6 +74,17 @@ class ReceiptRenderer:
         injection = pending.exchange.injection
         return injection is None or self._descriptions.get(id(injection)) is not None
 
+    def note_all(self, due: Iterable[PendingReceipt]) -> list[NotedReceipt | NotedStart | None]:
+        """What differs of each; None: its receipt has to be rendered."""
+        noted: list[NotedReceipt | NotedStart | None] = []
+        for pending in due:
+            try:
+                noted.append(self.note(pending) if pending.finished else self.note_start(pending))
+            except Exception:  # it is rendered instead
+                log.exception("a receipt cannot be noted")
+                noted.append(None)
+        return noted
+
     def note(self, pending: PendingReceipt) -> NotedReceipt | None:
         """What differs of an exchange that is over; None: its receipt has to be rendered.
 
@@ -88,9 +102,11 @@ class ReceiptRenderer:
         template = self._find_note_template(exchange)
         if template is None:
             return None
-        usage, reply = exchange.usage, replies[0]
-        account = self._account(exchange.model, find_usage(pending) if usage is None else usage)
+        reply = replies[0]
+        account = self._account(exchange.model, exchange.usage or find_usage(pending))
         tokens = account.tokens or NO_TOKENS
+        if account.cached != tokens.cached or tokens.prompt > MAX_NOTED or tokens.completion > MAX_NOTED:
+            return None
         note = ReceiptNote(
             exchange.id,
             pending.seconds or 0.0,
@@ -103,8 +119,7 @@ class ReceiptRenderer:
             exchange.began,
             exchange.times,
         )
-        is_whole = account.cached == tokens.cached and tokens.prompt <= MAX_NOTED and tokens.completion <= MAX_NOTED
-        return NotedReceipt(template, note) if is_whole else None
+        return NotedReceipt(template, note)
 
     def note_start(self, pending: PendingReceipt) -> NotedStart | None:
         """What differs of an exchange that waits for its upstream; None: its receipt has to be rendered."""

@@ -18,7 +18,7 @@ from gateway.domain.memory_budget import MemoryBudget
 from gateway.domain.price import ModelPrice
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.receipt import STARTED, Receipt, SharedDetails
-from gateway.domain.receipt_note import NotedReceipt
+from gateway.domain.receipt_note import NotedReceipt, SortedReceipts
 from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.statistics import Span
@@ -117,7 +117,7 @@ async def test_a_name_without_an_encoding_is_counted_later(
 
 
 async def test_a_sheet_that_cannot_be_read_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
-    sheet = await SheetMaker(PRICES.find).tally([make(1)])
+    sheet = await SheetMaker(PRICES.find).tally(SortedReceipts([make(1)]))
     assert sheet is not None
     assert read_sheets([b"nonsense", sheet]).exchanges == read_sheets([sheet]).exchanges
     assert "is not counted" in caplog.text
@@ -209,7 +209,8 @@ def add_up(receipts: Sequence[Receipt], noted: Sequence[NotedReceipt] = (), pric
     sheet = TallySheet(prices.find, FactReader())
     for receipt in receipts:
         sheet.add(receipt)
-    sheet.add_noted(noted)
+    for template, notes in SortedReceipts(noted).noted.items():
+        sheet.add_noted(template, notes)
     rows = sheet.finish()
     rows.exchanges = dict(sorted(rows.exchanges.items()))
     rows.names = dict(sorted(rows.names.items()))
