@@ -220,10 +220,15 @@ class ReceiptRecorder:
             await self._render_slowly(slow)
 
     def _note(self, due: Sequence[PendingReceipt]) -> list[PendingReceipt]:
-        """Note what can be noted; returns what has to be rendered. Most receipts pass here: it has few steps."""
-        others: list[PendingReceipt] = []
+        """Note what can be noted; returns what has to be rendered."""
+        taker, others = self._renderer.take_notes(), list[PendingReceipt]()
         queue, opened, rendered = self._queue, self._open, self._rendered
-        for pending, noted in zip(due, self._renderer.note_all(due), strict=True):
+        for pending in due:
+            try:
+                noted = taker.note(pending) if pending.finished else taker.note_start(pending)
+            except Exception:  # it is rendered instead
+                log.exception("a receipt cannot be noted")
+                noted = None
             if noted is None:
                 others.append(pending)
                 continue
@@ -344,6 +349,8 @@ class ReceiptRecorder:
 def choose_batch(rendered: Mapping[str, StorableReceipt]) -> dict[str, StorableReceipt]:
     """The first ones, as many as are written at once; at least one."""
     batch = dict(islice(rendered.items(), BATCH))
+    if Receipt not in map(type, batch.values()):  # notes are small
+        return batch
     large = {id: len(one.summary) + len(one.details) for id, one in batch.items() if isinstance(one, Receipt)}
     while len(batch) > 1 and sum(large.values()) > BATCH_BYTES:
         last, _ = batch.popitem()

@@ -196,7 +196,7 @@ def test_what_is_noted_says_and_counts_what_a_rendered_receipt_does(
             details = {"prompt_tokens_details": {"cached_tokens": 2 * number}} if number % 2 else {}
             exchange.usage = {"prompt_tokens": 3 * number, "completion_tokens": number, **details}
         pending = PendingReceipt(exchange, http_status=200, seconds=0.0012345678 * number, finished=True)
-        receipt, note = renderer.render(pending, finished=True), renderer.note(pending)
+        receipt, note = renderer.render(pending, finished=True), renderer.take_notes().note(pending)
         if note is not None:
             assert note.render().merge_shared() == receipt.merge_shared()
             noted.append(note)
