@@ -221,6 +221,14 @@ def test_a_leak_is_found_and_a_late_jump_is_none(leak: int, growth: float) -> No
     assert soak.compute_growth(requests, held) == pytest.approx(growth, abs=0.5)
 
 
+@pytest.mark.parametrize(("leak", "passed"), [(0, True), (2, False)])
+def test_what_fills_caches_is_no_leak(leak: int, passed: bool) -> None:
+    done = range(2000, 202_000, 2000)
+    held = [60_000_000 + 20 * min(requests, 90_000) + leak * requests for requests in done]
+    points = [soak.MemoryPoint(*point, blocks=300_000) for point in zip(done, held, strict=True)]
+    assert [figure.passed for figure in soak.describe_memory(points)[:2]] == [True, passed]
+
+
 def test_requests_about_content_are_measured_too(tmp_path: Path) -> None:
     file = tmp_path / "context.json"
     done = bench("--context", "--quick", "--scale", "0.005", "--json", str(file))

@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import groupby
-from operator import attrgetter
 from typing import Self, TypeVar
 
 import msgspec
@@ -33,7 +32,7 @@ from gateway.analytics.tallies import (
 )
 from gateway.domain.price import ModelPrice
 from gateway.domain.receipt import Receipt, ReceiptFigures
-from gateway.domain.receipt_note import NotedReceipt, ReceiptNote, StorableReceipt, group_by_template
+from gateway.domain.receipt_note import NotedReceipt, NoteTemplate, ReceiptNote, SortedReceipts
 from gateway.domain.statistics import (
     AGENT_RESOURCES,
     EXCHANGES,
@@ -121,7 +120,7 @@ class AlikeReceipts(msgspec.Struct):
     def add_notes(self, notes: Sequence[ReceiptNote]) -> None:
         """Count noted receipts, oldest first; without a price they are added up in a row."""
         last = read_id_time(notes[-1].id)
-        if self.price is None and all(note.cost is None for note in notes):
+        if self.price is None and [note.cost for note in notes].count(None) == len(notes):
             self.group.add_unpriced(self.summary, notes)
             self.group.last = max(self.group.last, last)
             return
@@ -161,13 +160,11 @@ class TallySheet:
             alike = self._alike[key] = self._find_alike(facts, hour)
         alike.add(figures, at)
 
-    def add_noted(self, receipts: Sequence[NotedReceipt]) -> None:
-        """Count receipts that were only noted, all of one template and one hour together."""
-        for found in group_by_template(receipts):
-            notes = sorted([one.note for one in found], key=attrgetter("id"))
-            facts = self._reader.read_noted(found[0])
-            for hour, some in split_by_hour(notes):
-                self._find_alike(facts, hour).add_notes(some)
+    def add_noted(self, template: NoteTemplate, notes: Sequence[ReceiptNote]) -> None:
+        """Count receipts of one template that were only noted, oldest first, all of one hour together."""
+        facts = self._reader.read_noted(NotedReceipt(template, notes[0]))
+        for hour, some in split_by_hour(notes):
+            self._find_alike(facts, hour).add_notes(some)
 
     def finish(self) -> SheetRows:
         """Everything that was counted."""
@@ -228,12 +225,13 @@ class SheetMaker:
     def __init__(self, find_price: FindPrice) -> None:
         self._find_price, self._reader = find_price, FactReader()
 
-    async def tally(self, receipts: Sequence[StorableReceipt]) -> bytes | None:
+    async def tally(self, receipts: SortedReceipts) -> bytes | None:
         """The sheet of finished receipts; None: each of them has to be looked at later."""
         sheet = TallySheet(self._find_price, self._reader)
         try:
-            sheet.add_noted([one for one in receipts if isinstance(one, NotedReceipt)])
-            others = [one for one in receipts if isinstance(one, Receipt)]
+            for template, notes in receipts.noted.items():
+                sheet.add_noted(template, notes)
+            others = receipts.finished
             for start in range(0, len(others), SLICE):
                 if start:
                     await asyncio.sleep(0)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import astuple
 
 from gateway.analytics.facts import BY_HAND, ItemFacts, ReceiptFacts, SelectionFacts, SummaryFacts
 from gateway.domain.price import ModelPrice, TokenCount
@@ -108,17 +109,21 @@ class ReceiptGroup(msgspec.Struct):
     def add_unpriced(self, summary: SummaryFacts, notes: Sequence[ReceiptNote]) -> None:
         """Count receipts without prices all at once; of the summary, what they have in common."""
         count, tokens = len(notes), [note.tokens for note in notes]
-        if max([max(one.prompt, one.completion) for one in tokens]) > MAX_TOKENS:
-            tokens = list(map(limit_tokens, tokens))
+        prompts, cached, completions = zip(*map(astuple, tokens), strict=True)
+        if max(prompts) > MAX_TOKENS or max(completions) > MAX_TOKENS:
+            prompts, cached, completions = zip(*map(astuple, map(limit_tokens, tokens)), strict=True)
+        seconds = [note.seconds for note in notes]
+        if max(seconds) > MAX_SECONDS:
+            seconds = [min(one, MAX_SECONDS) for one in seconds]
         self.receipts += count
         self.context_tokens += count * min(summary.context_tokens, MAX_TOKENS)
         self.turns += count * summary.turn_count
         self.tools_run += count * summary.tools_run
-        self.with_usage += sum([note.usage != NULL for note in notes])
-        self.prompt += sum([one.prompt for one in tokens])
-        self.cached += sum([one.cached for one in tokens])
-        self.completion += sum([one.completion for one in tokens])
-        self.milliseconds += sum([round(min(note.seconds, MAX_SECONDS) * 1000) for note in notes])
+        self.with_usage += count - [note.usage for note in notes].count(NULL)
+        self.prompt += sum(prompts)
+        self.cached += sum(cached)
+        self.completion += sum(completions)
+        self.milliseconds += sum([round(1000 * one) for one in seconds])
 
     def add_evidence(self, facts: ReceiptFacts) -> None:
         """Count what the model fetched, and what of it the answer shows."""

@@ -1,9 +1,10 @@
 """Receipts of which only what differs was noted. The JSON that they say is written when somebody reads them."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import TypeVar
+from operator import attrgetter
 
 import msgspec
 
@@ -109,20 +110,48 @@ class NotedStart(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 
 StorableReceipt = Receipt | NotedReceipt | NotedStart
-Noted = TypeVar("Noted", NotedReceipt, NotedStart)
+
+
+class SortedReceipts:
+    """A batch, by how its receipts are stored and counted; what is noted stands by template, oldest first."""
+
+    def __init__(self, receipts: Iterable[StorableReceipt]) -> None:
+        self.single = list[Receipt]()
+        self.noted = defaultdict[NoteTemplate, list[ReceiptNote]](list)
+        self.starts = defaultdict[NoteTemplate, list[StartNote]](list)
+        for one in receipts:
+            if isinstance(one, NotedReceipt):
+                self.noted[one.template].append(one.note)
+            elif isinstance(one, NotedStart):
+                self.starts[one.template].append(one.note)
+            else:
+                self.single.append(one)
+        for notes in self.noted.values():
+            notes.sort(key=attrgetter("id"))
+        for starts in self.starts.values():
+            starts.sort(key=attrgetter("id"))
+
+    @property
+    def finished(self) -> list[Receipt]:
+        """Single receipts of exchanges that are over."""
+        return [one for one in self.single if one.status != STARTED]
+
+    def list_finished_ids(self) -> list[str]:
+        return [
+            *[one.id for one in self.finished],
+            *[note.id for notes in self.noted.values() for note in notes],
+        ]
+
+    def write_out_noted(self) -> None:
+        """Make single receipts of the noted ones."""
+        for template, notes in self.noted.items():
+            self.single += [NotedReceipt(template, note).render() for note in notes]
+        self.noted.clear()
 
 
 def write_out(receipts: Sequence[StorableReceipt]) -> list[Receipt]:
     """Receipts for whoever needs all of their JSON."""
     return [one if isinstance(one, Receipt) else one.render() for one in receipts]
-
-
-def group_by_template(receipts: Iterable[Noted]) -> Iterable[list[Noted]]:
-    """Receipts of the same template, together."""
-    by_template: dict[int, list[Noted]] = {}
-    for one in receipts:
-        by_template.setdefault(id(one.template), []).append(one)
-    return by_template.values()
 
 
 def render_noted_summary(note: ReceiptNote) -> bytes:

@@ -31,11 +31,11 @@ def count_tokens(usage: Mapping[str, Any] | None) -> TokenCount:
     """The tokens of a usage object in the words of any provider; what it does not say counts as 0."""
     if not usage:
         return NO_TOKENS
-    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    if len(usage) == 3 and "total_tokens" in usage:  # nothing but the usual counts
+        prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
+        if type(prompt) is int and type(completion) is int and prompt > 0 and completion > 0:
+            return TokenCount(prompt, 0, completion)
     details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
-    is_plain = details is None and "cache_read_input_tokens" not in usage
-    if is_plain and type(prompt) is int and type(completion) is int and prompt > 0 and completion > 0:
-        return TokenCount(prompt, 0, completion)
     cached = read_count(details, "cached_tokens") if details else 0
     if not cached and "cache_read_input_tokens" in usage:
         cached = read_count(usage, "cache_read_input_tokens")

@@ -5,18 +5,16 @@ import logging
 import secrets
 import time
 from collections import Counter
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
 from time import perf_counter
 from typing import Any
 
-import msgspec
-
 from gateway.domain.exchange import Exchange, Reply, watch_stream
-from gateway.domain.receipt import Receipt
-from gateway.domain.receipt_note import NotedReceipt, NotedStart, StorableReceipt
+from gateway.domain.receipt import STARTED, Receipt
+from gateway.domain.receipt_note import NotedReceipt, StorableReceipt
 from gateway.errors import StoreError
 from gateway.receipts.documents import ExchangeText, PendingReceipt
 from gateway.receipts.rendering import LONGEST_SECRET, ReceiptRenderer
@@ -27,8 +25,7 @@ from gateway.stores.protocols import ReceiptStore
 # With both and two writes, a receipt is stored within 50 ms.
 GATHER_SECONDS = 0.025  # that a batch gathers receipts: larger ones cost less
 YOUNG_SECONDS = 0.015  # an exchange that has begun since then waits for the next batch: it may be over by then
-BATCH, BATCH_BYTES = 200, 4_000_000  # receipts, and bytes of them, that are written at once
-NOTE_BYTES = 500  # of a receipt that is only noted, about
+BATCH, BATCH_BYTES = 200, 4_000_000  # receipts, and bytes of single ones, that are written at once
 SLICE = 32  # receipts that are rendered before the loop goes on
 LEASE_SECONDS = 15.0  # after which the receipts of a process that is gone are swept
 FIRST_RETRY, LONGEST_RETRY = 0.1, 2.0  # seconds until a store that failed is tried again
@@ -44,14 +41,6 @@ QUEUE_SHARE = 8  # times as many places as are free may be held by one workspace
 MAX_HELD = 64 * 1024 * 1024  # bytes of replies and text that wait for the store; beyond that receipts come without
 
 log = logging.getLogger(__name__)
-
-
-class RenderedReceipt(msgspec.Struct, eq=False):
-    """A receipt that waits for the store."""
-
-    receipt: StorableReceipt
-    finished: bool
-    held: int = 0  # bytes of text that it holds
 
 
 class ReceiptRecorder:
@@ -74,7 +63,8 @@ class ReceiptRecorder:
         self._boot = secrets.token_hex(8)
         self._open: dict[str, PendingReceipt] = {}  # by id of the exchange, until it is rendered as finished
         self._queue: dict[str, PendingReceipt] = {}  # to be rendered, oldest first
-        self._rendered: dict[str, RenderedReceipt] = {}  # to be written, oldest first
+        self._rendered: dict[str, StorableReceipt] = {}  # to be written, oldest first
+        self._texts: dict[str, int] = {}  # bytes of text that finished ones among them hold
         self._unwritten = 0  # finished ones among them
         self._places: dict[str, int] = {}  # that workspaces hold
         self._held = 0  # bytes of replies and text
@@ -97,7 +87,6 @@ class ReceiptRecorder:
             return None
         if self._keeps_text and (self._settings.text or exchange.id[-4:] < self._sampled):
             self._keep_request(pending, request)
-        self._queue[exchange.id] = pending
         if not self._awake:
             self._wake_up()
         return self._await_commit(exchange) if self._is_strict else None
@@ -128,7 +117,7 @@ class ReceiptRecorder:
             self.lost += 1
             return
         pending.http_status, pending.seconds, pending.finished = http_status, seconds, True
-        self._queue[exchange.id] = pending
+        self._queue[exchange.id] = pending  # where it stands already if it is over before its batch
         if not self._awake:
             self._wake_up()
 
@@ -152,7 +141,7 @@ class ReceiptRecorder:
     async def write_now(self, workspace: str, id: str) -> None:
         """Store a receipt that still waits for its batch: somebody asks for it."""
         pending, rendered = self._open.get(id), self._rendered.get(id)
-        waiting = rendered.receipt.workspace if rendered is not None else None
+        waiting = rendered.workspace if rendered is not None else None
         if workspace == (pending.exchange.principal.workspace if pending is not None else waiting):
             with suppress(StoreError):  # it stays queued
                 await self._flush(everything=True)
@@ -169,12 +158,14 @@ class ReceiptRecorder:
             log.error("%d receipts are lost: %s", self._unwritten, error)
 
     def _take_place(self, exchange: Exchange) -> PendingReceipt | None:
-        workspace, free = exchange.principal.workspace, self._places_in_all - len(self._open) - self._unwritten
-        held = self._places.get(workspace, 0)
+        """Open and queue the receipt of an exchange, if there is a place for it."""
+        workspace, places = exchange.principal.workspace, self._places
+        free, held = self._places_in_all - len(self._open) - self._unwritten, places.get(workspace, 0)
         if free <= 0 or held >= QUEUE_SHARE * free:
             return None
-        self._places[workspace] = held + 1
-        pending = self._open[exchange.id] = PendingReceipt(exchange, exchange.began)
+        places[workspace] = held + 1
+        id = exchange.id
+        pending = self._open[id] = self._queue[id] = PendingReceipt(exchange, exchange.began)
         return pending
 
     def _wake_up(self) -> None:
@@ -219,34 +210,37 @@ class ReceiptRecorder:
         for start in range(0, len(due), SLICE):
             if start:
                 await asyncio.sleep(0)
-            for pending in due[start : start + SLICE]:
-                if not self._render_quickly(pending):
+            for pending in self._note(due[start : start + SLICE]):
+                if self._renderer.is_quick(pending):
+                    del self._queue[pending.exchange.id]
+                    self._keep_rendered(pending, self._render(pending, pending.finished), pending.finished)
+                else:
                     slow.append(pending)
         if slow:
             await self._render_slowly(slow)
 
-    def _render_quickly(self, pending: PendingReceipt) -> bool:
-        """Note or render a receipt; False: that would take too long here."""
-        finished = pending.finished
-        noted: NotedReceipt | NotedStart | None = None
-        try:
-            noted = self._renderer.note(pending) if finished else self._renderer.note_start(pending)
-        except Exception:  # it is rendered instead
-            log.exception("a receipt cannot be noted")
-        if noted is not None:
-            id = noted.note.id
-            del self._queue[id]
-            self._rendered[id] = RenderedReceipt(noted, finished)
-            if finished:
-                del self._open[id]
+    def _note(self, due: Sequence[PendingReceipt]) -> list[PendingReceipt]:
+        """Note what can be noted; returns what has to be rendered."""
+        taker, others = self._renderer.take_notes(), list[PendingReceipt]()
+        queue, opened, rendered = self._queue, self._open, self._rendered
+        for pending in due:
+            try:
+                noted = taker.note(pending) if pending.finished else taker.note_start(pending)
+            except Exception:  # it is rendered instead
+                log.exception("a receipt cannot be noted")
+                noted = None
+            if noted is None:
+                others.append(pending)
+                continue
+            id = pending.exchange.id
+            del queue[id]
+            rendered[id] = noted
+            if pending.finished:
+                del opened[id]
                 self._unwritten += 1
-                self._held -= len(pending.body)
-            return True
-        if not self._renderer.is_quick(pending):
-            return False
-        del self._queue[pending.exchange.id]
-        self._keep_rendered(pending, self._render(pending, finished), finished)
-        return True
+                if pending.body:
+                    self._held -= len(pending.body)
+        return others
 
     async def _render_slowly(self, batch: Sequence[PendingReceipt]) -> None:
         """Render in a thread what has text, a large reply, or an injection that is not known yet."""
@@ -267,8 +261,10 @@ class ReceiptRecorder:
         pending.stored = True
         held = pending.count_text() if finished and pending.text is not None else 0
         if receipt is not None:
-            self._rendered[id] = RenderedReceipt(receipt, finished, held)
+            self._rendered[id] = receipt
             self._unwritten += finished
+            if held:
+                self._texts[id] = held
         elif finished:
             self._free_places(pending.exchange.principal.workspace, 1)
         if finished:
@@ -290,18 +286,20 @@ class ReceiptRecorder:
             self._renewed = time.monotonic()
 
     async def _write_batch(self) -> None:
-        batch = choose_batch(self._rendered.values())
-        await self._store.write([one.receipt for one in batch], self._boot)
-        ids = list(islice(self._rendered, len(batch)))  # those of the batch: only a flush adds any
-        for id in ids:
+        batch = choose_batch(self._rendered)
+        receipts = list(batch.values())
+        await self._store.write(receipts, self._boot)
+        for id in batch:
             del self._rendered[id]
-        finished = [one.receipt.workspace for one in batch if one.finished]
+        finished = [one.template.workspace for one in receipts if isinstance(one, NotedReceipt)]
+        finished += [one.workspace for one in receipts if isinstance(one, Receipt) and one.status != STARTED]
         self._unwritten -= len(finished)
         for workspace, count in Counter(finished).items():
             self._free_places(workspace, count)
-        self._held -= sum([one.held for one in batch])
+        if self._texts:
+            self._held -= sum(self._texts.pop(id, 0) for id in batch)
         if self._commits:
-            self._settle_commits(ids, None)
+            self._settle_commits(list(batch), None)
 
     def _free_places(self, workspace: str, count: int) -> None:
         self._places[workspace] -= count
@@ -348,14 +346,13 @@ class ReceiptRecorder:
             self._held += len(piece)
 
 
-def choose_batch(rendered: Iterable[RenderedReceipt]) -> list[RenderedReceipt]:
+def choose_batch(rendered: Mapping[str, StorableReceipt]) -> dict[str, StorableReceipt]:
     """The first ones, as many as are written at once; at least one."""
-    batch: list[RenderedReceipt] = []
-    size = 0
-    for one in rendered:
-        receipt = one.receipt
-        size += len(receipt.summary) + len(receipt.details) if isinstance(receipt, Receipt) else NOTE_BYTES
-        if batch and (len(batch) == BATCH or size > BATCH_BYTES):
-            break
-        batch.append(one)
+    batch = dict(islice(rendered.items(), BATCH))
+    if Receipt not in map(type, batch.values()):  # notes are small
+        return batch
+    large = {id: len(one.summary) + len(one.details) for id, one in batch.items() if isinstance(one, Receipt)}
+    while len(batch) > 1 and sum(large.values()) > BATCH_BYTES:
+        last, _ = batch.popitem()
+        large.pop(last, None)
     return batch

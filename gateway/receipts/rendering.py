@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 
 from gateway.domain.agent import Placement
-from gateway.domain.exchange import STAGES, Exchange, ExchangeStatus, ToolRun
+from gateway.domain.exchange import Exchange, ExchangeStatus, ToolRun
 from gateway.domain.injection import Injection
 from gateway.domain.lru import LruCache
 from gateway.domain.receipt import STARTED, Receipt, ReceiptFigures, SharedDetails, join_objects
-from gateway.domain.receipt_note import NOTHING, NULL, NotedReceipt, NotedStart, NoteTemplate, ReceiptNote, StartNote
+from gateway.domain.receipt_note import NOTHING, NULL, NoteTemplate
 from gateway.receipts.documents import ExchangeText, InjectionDescription, PendingReceipt, UsageAccount
 from gateway.receipts.items import (
     describe_collectors,
@@ -24,12 +24,14 @@ from gateway.receipts.items import (
     name_server,
     summarize_tokens,
 )
+from gateway.receipts.notes import MAX_USAGE, QUICK_BYTES, NoteTaker, find_usage
 from gateway.receipts.overlap import OverlapMeter, list_texts
 from gateway.receipts.prices import NO_TOKENS, PriceTable, count_tokens, read_count
-from gateway.receipts.reported import read_answer, read_usage
+from gateway.receipts.reported import read_answer
 from gateway.receipts.scopes import ScopeDescriber
 from gateway.receipts.templates import (
     ReceiptTemplate,
+    TemplateKey,
     add_fields,
     encode_json,
     list_constants,
@@ -44,10 +46,7 @@ KEPT_BYTES = 16_000_000  # of injections; of templates half of it
 MAX_BLOCKS = 256 * 1024  # characters of the blocks, and of any other text
 MAX_ARGUMENTS = 8 * 1024  # characters of one tool call's arguments
 MAX_TOOLS = 100  # runs of tools that are described
-MAX_USAGE = 2000  # bytes of what an upstream reports; of more than that, only the usual counts
 LONGEST_SECRET = 4096  # characters; none is longer
-MAX_NOTED = 2**53  # tokens; larger numbers are told as the upstream wrote them
-QUICK_BYTES = 64 * 1024  # of a reply, which is looked through for its usage
 
 NO_USAGE = UsageAccount(NULL, 0, None, None)
 
@@ -62,7 +61,7 @@ class ReceiptRenderer:
         self._scopes = ScopeDescriber(encode_json, placement)
         self._overlap = OverlapMeter()
         self._descriptions: LruCache[int, InjectionDescription] = LruCache(KEPT_INJECTIONS, KEPT_BYTES)
-        self._templates: LruCache[tuple[object, ...], ReceiptTemplate] = LruCache(KEPT_TEMPLATES, KEPT_BYTES // 2)
+        self._templates: LruCache[TemplateKey, ReceiptTemplate] = LruCache(KEPT_TEMPLATES, KEPT_BYTES // 2)
 
     def is_quick(self, pending: PendingReceipt) -> bool:
         """Whether rendering takes some microseconds, whatever the exchange was about."""
@@ -71,56 +70,13 @@ class ReceiptRenderer:
         injection = pending.exchange.injection
         return injection is None or self._descriptions.get(id(injection)) is not None
 
-    def note(self, pending: PendingReceipt) -> NotedReceipt | None:
-        """What differs of an exchange that is over; None: its receipt has to be rendered.
+    def take_notes(self) -> NoteTaker:
+        """Notes what needs no rendering; to be used at once."""
+        return NoteTaker(self._find_note_template, self._prices)
 
-        Most are like others of their template and were answered by one call. Nothing of them may be stored yet but a
-        note that they have started.
-        """
-        exchange = pending.exchange
-        replies = exchange.replies
-        if pending.stored or pending.text is not None or exchange.status is not ExchangeStatus.OK:
-            return None
-        if len(replies) != 1 or exchange.tool_runs or exchange.omitted_tools or exchange.expansions:
-            return None
-        if len(pending.body) > QUICK_BYTES or replies[0].upstream != exchange.upstream or not pending.http_status:
-            return None
-        template = self._find_note_template(exchange)
-        if template is None:
-            return None
-        usage, reply = exchange.usage, replies[0]
-        account = self._account(exchange.model, find_usage(pending) if usage is None else usage)
-        tokens = account.tokens or NO_TOKENS
-        note = ReceiptNote(
-            exchange.id,
-            pending.seconds or 0.0,
-            pending.http_status,
-            account.usage,
-            tokens,
-            account.cost,
-            reply.status,
-            reply.seconds,
-            exchange.began,
-            exchange.times,
-        )
-        is_whole = account.cached == tokens.cached and tokens.prompt <= MAX_NOTED and tokens.completion <= MAX_NOTED
-        return NotedReceipt(template, note) if is_whole else None
-
-    def note_start(self, pending: PendingReceipt) -> NotedStart | None:
-        """What differs of an exchange that waits for its upstream; None: its receipt has to be rendered."""
-        exchange = pending.exchange
-        if exchange.replies or pending.text is not None or exchange.usage is not None or exchange.usages:
-            return None
-        if exchange.tool_runs or exchange.omitted_tools or exchange.expansions:
-            return None
-        template = self._find_note_template(exchange)
-        return (
-            None if template is None else NotedStart(template, StartNote(exchange.id, exchange.began, exchange.times))
-        )
-
-    def _find_note_template(self, exchange: Exchange) -> NoteTemplate | None:
-        template = self._templates.get(make_key(exchange))
-        if template is None or template.shared is None or len(exchange.times) != len(STAGES):
+    def _find_note_template(self, key: TemplateKey, exchange: Exchange) -> NoteTemplate | None:
+        template = self._templates.get(key)
+        if template is None or template.shared is None:
             return None
         if template.noted is None:
             template.noted = self._make_note_template(exchange, template, template.shared)
@@ -304,22 +260,6 @@ def describe_injection(injection: Injection) -> InjectionDescription:
     }
     body = encode_json(described)
     return InjectionDescription(injection, body, tuple(dict.fromkeys(placed)), dict.fromkeys(placed) | left_out)
-
-
-# What a usage object counts, in the words of chat completions and of responses.
-COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens", "input_tokens", "output_tokens")
-
-
-def find_usage(pending: PendingReceipt) -> dict[str, Any] | None:
-    """What all turns used: as the turn loop summed it up, or as the relayed reply says."""
-    exchange = pending.exchange
-    if exchange.usage is not None:
-        return exchange.usage
-    if exchange.usages:
-        sums = {name: sum(read_count(used, name) for used in exchange.usages) for name in COUNTS}
-        return {name: count for name, count in sums.items() if count or name in exchange.usages[0]}
-    relayed = exchange.usage_event or pending.body
-    return read_usage(relayed) if relayed else None
 
 
 def read_resource_id(arguments: str) -> str | None:

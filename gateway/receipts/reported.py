@@ -73,8 +73,18 @@ _decode_usage = _usage.decode
 def read_usage(reply: bytes) -> dict[str, Any] | None:
     """The usage that a reply or the events of a stream report last."""
     if reply[:1] == b"{":
+        # Most replies have their usage behind their text, which then need not be looked at. What is behind a key of
+        # the outermost object is that object without its begin. Quotes inside of texts are escaped.
+        at = reply.rfind(USAGE_KEY)
+        if at > 0 and reply[at - 1] != BACKSLASH:
+            try:
+                usage = _decode_usage(b"{" + reply[at:]).usage
+                if usage:
+                    return usage
+            except BROKEN:  # the key of an inner object
+                pass
         try:
-            usage = _read_end(reply) or _decode_usage(reply).usage
+            usage = _decode_usage(reply).usage
         except BROKEN:
             return None
         if usage:
@@ -89,20 +99,6 @@ def read_usage(reply: bytes) -> dict[str, Any] | None:
         if usage:
             found = found | usage if found else usage  # counts of a later event are totals
     return found or None
-
-
-def _read_end(reply: bytes) -> dict[str, Any] | None:
-    """The usage of a reply that has it behind its text, as most have, without a look at the text.
-
-    What is behind a key of the outermost object is that object without its begin. Quotes inside of texts are escaped.
-    """
-    at = reply.rfind(USAGE_KEY)
-    if at < 1 or reply[at - 1] == BACKSLASH:
-        return None
-    try:
-        return _decode_usage(b"{" + reply[at:]).usage
-    except BROKEN:  # the key of an inner object
-        return None
 
 
 def read_answer(reply: bytes) -> str:

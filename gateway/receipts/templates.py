@@ -25,7 +25,10 @@ class ReceiptTemplate(msgspec.Struct):
     noted: NoteTemplate | None = None  # once only what differs is noted
 
 
-def make_key(exchange: Exchange) -> tuple[object, ...]:
+TemplateKey = tuple[object, ...]
+
+
+def make_key(exchange: Exchange) -> TemplateKey:
     """What exchanges with the same template have in common; objects count by identity, and the template keeps them."""
     return (
         id(exchange.scope),
@@ -41,7 +44,7 @@ def make_key(exchange: Exchange) -> tuple[object, ...]:
         exchange.tokens,
         exchange.failure,
         exchange.suggested,
-        len(exchange.tools_run),
+        len(exchange.tools_run) if exchange.tools_run else 0,
         tuple(exchange.degraded) if exchange.degraded else None,
     )
 

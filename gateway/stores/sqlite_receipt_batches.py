@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gateway.domain.receipt import STARTED, Receipt, SharedDetails
-from gateway.domain.receipt_note import NotedReceipt, NotedStart, StorableReceipt, write_out
+from gateway.domain.receipt_note import NotedReceipt, SortedReceipts, StorableReceipt
 from gateway.ids import read_id_time
 from gateway.stores.codec import encode_text
 from gateway.stores.sqlite_connection import insert_rows, transaction
@@ -47,25 +47,7 @@ SELECT_SHARED = "SELECT body, summary FROM receipt_details WHERE key = ?"
 PUT_SHEET = "INSERT INTO uncounted_sheets (body) VALUES (?)"
 
 # What finished receipts add to the figures.
-TallyReceipts = Callable[[Sequence[StorableReceipt]], Awaitable[bytes | None]]
-
-
-class SortedReceipts:
-    """Receipts, by how they are written."""
-
-    def __init__(self, receipts: Sequence[StorableReceipt]) -> None:
-        self.noted, self.starts, self.single = list[NotedReceipt](), list[NotedStart](), list[Receipt]()
-        for one in receipts:
-            if isinstance(one, NotedReceipt):
-                self.noted.append(one)
-            elif isinstance(one, NotedStart):
-                self.starts.append(one)
-            else:
-                self.single.append(one)
-
-    @property
-    def finished(self) -> list[StorableReceipt]:
-        return [*(one for one in self.single if one.status != STARTED), *self.noted]
+TallyReceipts = Callable[[SortedReceipts], Awaitable[bytes | None]]
 
 
 class ReceiptBatch(msgspec.Struct, frozen=True):
@@ -148,7 +130,7 @@ def find_stored(receipts: Sequence[NotedReceipt], connection: sqlite3.Connection
 def encode_written_out(receipts: Sequence[StorableReceipt], boot: str, ended: EndedStarts) -> ReceiptBatch:
     """A batch whose finished receipts wait to be counted one by one; what is noted of them is written out for that."""
     chosen = SortedReceipts(receipts)
-    chosen.single, chosen.noted = [*chosen.single, *write_out(chosen.noted)], []
+    chosen.write_out_noted()
     return encode_batch(chosen, boot, None, ended)
 
 
@@ -166,9 +148,9 @@ def encode_batch(
             used += workspace, encode_text(name), id
         if receipt.shared is not None:
             shared[receipt.shared.key] = receipt.shared
-    templates = {one.template for one in noted} | {one.template for one in starts}
-    shared |= {template.shared.key: template.shared for template in templates}
-    ids = [*[one.id for one in receipts.single], *[one.note.id for one in noted], *[one.note.id for one in starts]]
+    shared |= {template.shared.key: template.shared for template in (*noted, *starts)}
+    newest = [*[notes[-1].id for notes in noted.values()], *[notes[-1].id for notes in starts.values()]]
+    ids = [*[one.id for one in receipts.single], *newest]
     second = int(read_id_time(max(ids))) if ids else 0
     details = [(one.key, second, one.body, one.summary or None) for one in shared.values()]
     lists = (encode_lists(noted), encode_starts(starts, boot))

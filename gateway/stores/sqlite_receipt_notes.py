@@ -5,14 +5,13 @@ whoever looks for an id knows between which rows it can be.
 """
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from operator import attrgetter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from gateway.domain.receipt import ReceiptFilter, SharedDetails
-from gateway.domain.receipt_note import OK, NotedReceipt, NoteTemplate, ReceiptNote, group_by_template
+from gateway.domain.receipt_note import OK, NotedReceipt, NoteTemplate, ReceiptNote
 from gateway.ids import encode_id_time, read_id_microseconds, read_id_time
 from gateway.stores.codec import encode_text
 from gateway.stores.sqlite_receipt_lists import (
@@ -85,13 +84,9 @@ class NotePosition(NamedTuple):
         return NotedReceipt(read_template(self.row, self.content, shared), self.content.notes[self.at])
 
 
-def encode_lists(receipts: Iterable[NotedReceipt]) -> list[EncodedNotes]:
-    """The receipts of each template, in lists that cover no more than SPAN."""
-    encoded = []
-    for alike in group_by_template(receipts):
-        template, notes = alike[0].template, sorted([one.note for one in alike], key=attrgetter("id"))
-        encoded += [encode_list(template, part) for part in split_by_span(notes)]
-    return encoded
+def encode_lists(noted: Mapping[NoteTemplate, Sequence[ReceiptNote]]) -> list[EncodedNotes]:
+    """The receipts of each template, oldest first, in lists that cover no more than SPAN."""
+    return [encode_list(template, part) for template, notes in noted.items() for part in split_by_span(notes)]
 
 
 def encode_list(template: NoteTemplate, notes: Sequence[ReceiptNote]) -> EncodedNotes:

@@ -6,14 +6,13 @@ of them. What a process that is gone has left becomes single receipts, which are
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from operator import attrgetter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from gateway.domain.receipt import STARTED, Receipt, ReceiptFilter, SharedDetails
-from gateway.domain.receipt_note import NotedStart, StartNote, group_by_template
+from gateway.domain.receipt_note import NotedStart, NoteTemplate, StartNote
 from gateway.stores.codec import encode_text
 from gateway.stores.sqlite_receipt_lists import (
     encode_template,
@@ -82,9 +81,9 @@ class EncodedStarts(NamedTuple):
 
 
 class EndedStarts(msgspec.Struct, frozen=True):
-    """What ends with a batch: the lists that it concerns, and those that go with it."""
+    """What ends with a batch: in the lists that it concerns so many, and all of those that go with it."""
 
-    concerned: Sequence[int] = ()
+    concerned: Mapping[int, int] = {}
     emptied: Sequence[int] = ()
 
 
@@ -107,25 +106,25 @@ class OpenStarts:
         lists = self._lists
         if not lists:
             return NOTHING_ENDED
-        ended = Counter(lists[id] for id in ids if id in lists)
-        return EndedStarts(list(ended), [number for number, count in ended.items() if count == self._left[number]])
+        ended = Counter([lists[id] for id in ids if id in lists])
+        return EndedStarts(ended, [number for number, count in ended.items() if count == self._left[number]])
 
-    def remove(self, ids: Iterable[str]) -> None:
-        for id in ids:
-            number = self._lists.pop(id, None)
-            if number is not None:
-                self._left[number] -= 1
-                if not self._left[number]:
-                    del self._left[number]
-
-
-def encode_starts(receipts: Iterable[NotedStart], boot: str) -> list[EncodedStarts]:
-    """The receipts of each template as a list."""
-    return [_encode_list(alike, boot) for alike in group_by_template(receipts)]
+    def remove(self, ids: Iterable[str], ended: EndedStarts) -> None:
+        """Forget exchanges, of which `find_ended` told the lists."""
+        if ended.concerned:
+            for id in ids:
+                self._lists.pop(id, None)
+            self._left.subtract(ended.concerned)
+            for number in ended.emptied:
+                del self._left[number]
 
 
-def _encode_list(alike: Sequence[NotedStart], boot: str) -> EncodedStarts:
-    template, notes = alike[0].template, sorted([one.note for one in alike], key=attrgetter("id"))
+def encode_starts(starts: Mapping[NoteTemplate, Sequence[StartNote]], boot: str) -> list[EncodedStarts]:
+    """The receipts of each template, oldest first, as a list."""
+    return [_encode_list(template, notes, boot) for template, notes in starts.items()]
+
+
+def _encode_list(template: NoteTemplate, notes: Sequence[StartNote], boot: str) -> EncodedStarts:
     ids = [note.id for note in notes]
     names = (encode_text(template.workspace), bytes.fromhex(ids[0]), bytes.fromhex(ids[-1]), boot)
     body = _encode((template.scope, template.upstream, notes))
@@ -137,9 +136,9 @@ def put_starts(connection: sqlite3.Connection, lists: Iterable[EncodedStarts]) -
     return [connection.execute(PUT, one.row).lastrowid or 0 for one in lists]
 
 
-def are_stored(connection: sqlite3.Connection, numbers: Sequence[int]) -> bool:
+def are_stored(connection: sqlite3.Connection, numbers: Collection[int]) -> bool:
     """Whether all of these lists are there: what was swept is there no more."""
-    (count,) = connection.execute(COUNT, (_encode_numbers(numbers).decode(),)).fetchone()
+    (count,) = connection.execute(COUNT, (_encode_numbers(list(numbers)).decode(),)).fetchone()
     return bool(count == len(numbers))
 
 

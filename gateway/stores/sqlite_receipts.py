@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from gateway.domain.receipt import STARTED, SWEPT, Receipt, ReceiptFilter, ReceiptPage
-from gateway.domain.receipt_note import NotedReceipt, StorableReceipt
+from gateway.domain.receipt_note import NotedReceipt, SortedReceipts, StorableReceipt
 from gateway.ids import encode_id_time
 from gateway.stores.codec import encode_text
 from gateway.stores.sqlite_connection import (
@@ -23,7 +23,6 @@ from gateway.stores.sqlite_connection import (
 from gateway.stores.sqlite_migrations import RECEIPT_MIGRATIONS, migrate
 from gateway.stores.sqlite_receipt_batches import (
     ReceiptBatch,
-    SortedReceipts,
     TallyReceipts,
     encode_batch,
     encode_written_out,
@@ -67,7 +66,7 @@ class SqliteReceiptStore:
 
     async def write(self, receipts: Sequence[StorableReceipt], boot: str) -> None:
         chosen = SortedReceipts(receipts)
-        finished = [one.id for one in chosen.finished]
+        finished = chosen.list_finished_ids()
         ended = self._open.find_ended(finished)
         if self._unsure:
             receipts = await self._drop_stored(receipts)
@@ -79,14 +78,14 @@ class SqliteReceiptStore:
             batch = encode_written_out(await self._drop_stored(receipts), boot, ended)
             numbers = await self._writer.run(partial(write_batch, batch))
         self._unsure = False
-        self._open.remove(finished)
+        self._open.remove(finished, ended)
         for number, started in zip(numbers or (), batch.starts, strict=True):
             self._open.add(number, started.ids)
 
     async def _encode_counted(self, chosen: SortedReceipts, boot: str, ended: EndedStarts) -> ReceiptBatch | None:
         """A batch with its sheet, or one that needs none; None: what is noted cannot be counted that way."""
-        finished = chosen.finished
-        sheet = await self.tally(finished) if self.tally is not None and finished else None
+        is_counted = self.tally is not None and (chosen.noted or chosen.finished)
+        sheet = await self.tally(chosen) if self.tally is not None and is_counted else None
         return encode_batch(chosen, boot, sheet, ended) if sheet is not None or not chosen.noted else None
 
     async def _drop_stored(self, receipts: Sequence[StorableReceipt]) -> Sequence[StorableReceipt]:

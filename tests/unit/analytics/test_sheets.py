@@ -18,7 +18,7 @@ from gateway.domain.memory_budget import MemoryBudget
 from gateway.domain.price import ModelPrice
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.receipt import STARTED, Receipt, SharedDetails
-from gateway.domain.receipt_note import NotedReceipt
+from gateway.domain.receipt_note import NotedReceipt, SortedReceipts
 from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.statistics import Span
@@ -117,7 +117,7 @@ async def test_a_name_without_an_encoding_is_counted_later(
 
 
 async def test_a_sheet_that_cannot_be_read_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
-    sheet = await SheetMaker(PRICES.find).tally([make(1)])
+    sheet = await SheetMaker(PRICES.find).tally(SortedReceipts([make(1)]))
     assert sheet is not None
     assert read_sheets([b"nonsense", sheet]).exchanges == read_sheets([sheet]).exchanges
     assert "is not counted" in caplog.text
@@ -196,7 +196,7 @@ def test_what_is_noted_says_and_counts_what_a_rendered_receipt_does(
             details = {"prompt_tokens_details": {"cached_tokens": 2 * number}} if number % 2 else {}
             exchange.usage = {"prompt_tokens": 3 * number, "completion_tokens": number, **details}
         pending = PendingReceipt(exchange, http_status=200, seconds=0.0012345678 * number, finished=True)
-        receipt, note = renderer.render(pending, finished=True), renderer.note(pending)
+        receipt, note = renderer.render(pending, finished=True), renderer.take_notes().note(pending)
         if note is not None:
             assert note.render().merge_shared() == receipt.merge_shared()
             noted.append(note)
@@ -209,7 +209,8 @@ def add_up(receipts: Sequence[Receipt], noted: Sequence[NotedReceipt] = (), pric
     sheet = TallySheet(prices.find, FactReader())
     for receipt in receipts:
         sheet.add(receipt)
-    sheet.add_noted(noted)
+    for template, notes in SortedReceipts(noted).noted.items():
+        sheet.add_noted(template, notes)
     rows = sheet.finish()
     rows.exchanges = dict(sorted(rows.exchanges.items()))
     rows.names = dict(sorted(rows.names.items()))

@@ -1,0 +1,106 @@
+"""Receipts of which only what differs from others is noted; most are, so each has few steps here."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from gateway.domain.exchange import STAGES, Exchange, ExchangeStatus
+from gateway.domain.price import ModelPrice
+from gateway.domain.receipt_note import NULL, NotedReceipt, NotedStart, NoteTemplate, ReceiptNote, StartNote
+from gateway.receipts.documents import PendingReceipt
+from gateway.receipts.prices import NO_TOKENS, PriceTable, count_tokens, read_count
+from gateway.receipts.reported import read_usage
+from gateway.receipts.templates import TemplateKey, make_key
+
+MAX_USAGE = 2000  # bytes of what an upstream reports; of more than that, only the usual counts
+MAX_NOTED = 2**53  # tokens; larger numbers are told as the upstream wrote them
+QUICK_BYTES = 64 * 1024  # of a reply, which is looked through for its usage
+STAGE_COUNT = len(STAGES)
+OK = ExchangeStatus.OK
+
+_encode = msgspec.json.Encoder().encode
+
+
+class CommonPart(NamedTuple):
+    """What exchanges with the same key have in common."""
+
+    template: NoteTemplate | None  # None: they have to be rendered
+    price: ModelPrice | None
+
+
+class NoteTaker:
+    """Notes some receipts while nothing else happens: what they have in common is looked up once.
+
+    Keys have identities of objects in them, which others may get as soon as exchanges go on or are forgotten.
+    """
+
+    def __init__(
+        self, find_template: Callable[[TemplateKey, Exchange], NoteTemplate | None], prices: PriceTable
+    ) -> None:
+        self._find_template, self._prices = find_template, prices
+        self._known: dict[TemplateKey, CommonPart] = {}
+
+    def note(self, pending: PendingReceipt) -> NotedReceipt | None:
+        """What differs of an exchange that is over; None: its receipt has to be rendered.
+
+        Most are like others of their template and were answered by one call. Nothing of them may be stored yet but a
+        note that they have started.
+        """
+        exchange, status = pending.exchange, pending.http_status
+        replies, times = exchange.replies, exchange.times
+        if pending.stored or pending.text is not None or exchange.status is not OK or not status:
+            return None
+        if exchange.tool_runs or exchange.omitted_tools or exchange.expansions:
+            return None
+        if len(replies) != 1 or len(times) != STAGE_COUNT or len(pending.body) > QUICK_BYTES:
+            return None
+        reply, key = replies[0], make_key(exchange)
+        template, price = self._known.get(key) or self._look_up(key, exchange)
+        if template is None or reply.upstream != exchange.upstream:
+            return None
+        usage = exchange.usage or find_usage(pending)
+        encoded, tokens, cost = NULL, NO_TOKENS, None
+        if usage is not None:
+            encoded, tokens = _encode(usage), count_tokens(usage)
+            if len(encoded) > MAX_USAGE or tokens.prompt > MAX_NOTED or tokens.completion > MAX_NOTED:
+                return None
+            if price is not None:
+                cost = round(price.compute_cost(tokens), 9)
+        seconds, began = pending.seconds or 0.0, exchange.began
+        note = ReceiptNote(
+            exchange.id, seconds, status, encoded, tokens, cost, reply.status, reply.seconds, began, times
+        )
+        return NotedReceipt(template, note)
+
+    def note_start(self, pending: PendingReceipt) -> NotedStart | None:
+        """What differs of an exchange that waits for its upstream; None: its receipt has to be rendered."""
+        exchange, times = pending.exchange, pending.exchange.times
+        if exchange.replies or pending.text is not None or exchange.usage is not None or exchange.usages:
+            return None
+        if exchange.tool_runs or exchange.omitted_tools or exchange.expansions or len(times) != STAGE_COUNT:
+            return None
+        key = make_key(exchange)
+        template, _ = self._known.get(key) or self._look_up(key, exchange)
+        return None if template is None else NotedStart(template, StartNote(exchange.id, exchange.began, times))
+
+    def _look_up(self, key: TemplateKey, exchange: Exchange) -> CommonPart:
+        price = self._prices.find(exchange.model) if exchange.model is not None else None
+        common = self._known[key] = CommonPart(self._find_template(key, exchange), price)
+        return common
+
+
+# What a usage object counts, in the words of chat completions and of responses.
+COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens", "input_tokens", "output_tokens")
+
+
+def find_usage(pending: PendingReceipt) -> dict[str, Any] | None:
+    """What all turns used: as the turn loop summed it up, or as the relayed reply says."""
+    exchange = pending.exchange
+    if exchange.usage is not None:
+        return exchange.usage
+    if exchange.usages:
+        sums = {name: sum(read_count(used, name) for used in exchange.usages) for name in COUNTS}
+        return {name: count for name, count in sums.items() if count or name in exchange.usages[0]}
+    relayed = exchange.usage_event or pending.body
+    return read_usage(relayed) if relayed else None
