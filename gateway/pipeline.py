@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from gateway.builder.context_builder import ContextBuilder, ContextOrder
 from gateway.builder.narrowing import narrow_client_tools
 from gateway.builder.result_expansion import ResultExpansion
-from gateway.builder.scope_context import ScopeKeys
+from gateway.builder.scope_context import KnownScope, ScopeKeys
 from gateway.content.library import PREFIX, NodeLibrary, ReadableNodes
 from gateway.content.reach import ReachableContext
 from gateway.content.reader import WorkspaceContent
@@ -32,7 +32,7 @@ from gateway.domain.agent import TextJoin
 from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.content import NO_CONTENT
 from gateway.domain.exchange import Exchange, Reply
-from gateway.domain.injection import ClientTools, Injection, PlacementTarget
+from gateway.domain.injection import NO_TOOLS, ClientTools, Injection, PlacementTarget
 from gateway.domain.principal import Principal
 from gateway.domain.resource import Resource
 from gateway.domain.retriever import Lookup, Retriever
@@ -69,6 +69,19 @@ REMEMBERED_BYTES = 512  # of a request's names; more of them are looked up each 
 RESOLVED_BYTES = 2_600  # of a resolved scope without its names
 
 
+class UsualContext(msgspec.Struct, frozen=True):
+    """What every request of a scope gets that says nothing about tools or the length of its answer."""
+
+    injection: Injection  # without tools, and the same whatever the request asks
+    has_texts: bool
+    max_bytes: int  # of a request that certainly leaves room for it in the model's window
+    unless: frozenset[str]  # fields of a request that has to be looked at
+
+    def suits(self, request: ChatRequest) -> bool:
+        """Whether a request gets it without being looked at any further."""
+        return len(request.raw) <= self.max_bytes and self.unless.isdisjoint(request.fields)
+
+
 class ResolvedScope(msgspec.Struct, frozen=True):
     """What the headers and the model of a request come to, before anybody looks at its messages."""
 
@@ -82,6 +95,7 @@ class ResolvedScope(msgspec.Struct, frozen=True):
     session: SessionUse | None = None
     tree_generation: int = 0  # of the snapshot: in another tree, names of content and readers may mean something else
     keys: ScopeKeys = msgspec.field(default_factory=dict)
+    usual: UsualContext | None = None  # once a request has shown that there is one
 
 
 class PreparedRequest(msgspec.Struct):
@@ -142,15 +156,18 @@ class Pipeline(msgspec.Struct, frozen=True):
         if scope.node is not None or session is not None:
             exchange.suggested = await self._suggest_content(exchange, scope, request)
         times.append(perf_counter())
-        upstreams, can, target = resolved.upstreams, resolved.can, resolved.target
-        client = dialect.read_client_tools(request)
-        if client.tools and scope.agent is not None and scope.agent.client_tools.is_exceeded(len(client.tools)):
-            client = await narrow_client_tools(exchange, request, client, scope.agent.client_tools, self.searcher)
-        turns = scope.max_turns or self.defaults.max_turns
-        injection = await self._inject(exchange, request, client, resolved, turns)
+        usual = resolved.usual
+        if usual is not None and usual.suits(request):
+            client, injection, is_placed = NO_TOOLS, usual.injection, usual.has_texts
+        else:
+            client = dialect.read_client_tools(request)
+            if client.tools and scope.agent is not None and scope.agent.client_tools.is_exceeded(len(client.tools)):
+                client = await narrow_client_tools(exchange, request, client, scope.agent.client_tools, self.searcher)
+            injection = await self._inject(exchange, request, client, resolved)
+            is_placed = bool(injection.texts) or injection.tools is not None
         exchange.note_injection(injection)
         times.append(perf_counter())
-        if injection.texts or injection.tools is not None:
+        if is_placed:
             dialect.check_messages(request)
         history = request.messages
         if request.continued is not None or dialect.may_answer_calls(request):
@@ -162,34 +179,61 @@ class Pipeline(msgspec.Struct, frozen=True):
                 restore = self.hidden_turns.restore
                 history = await restore(dialect, resolved.owner, request, reachable, exchange.degraded)
         body_text = "" if scope.prompt is None or scope.node is None else await self.read_content(exchange, scope)
-        outgoing = compose(request, history, scope, injection, target, body_text)
+        outgoing = compose(request, history, scope, injection, resolved.target, body_text)
         if exchange.omitted_tools:
             outgoing.fields["tools"], outgoing.unchanged = client.tools, False
         plan = None
         if injection.tools is not None:
-            limits = TurnLimits(turns, self.reply_bytes)
-            terms = LoopTerms(can, limits, scope.agent.join if scope.agent is not None else TextJoin.ALL)
+            limits = TurnLimits(scope.max_turns or self.defaults.max_turns, self.reply_bytes)
+            terms = LoopTerms(resolved.can, limits, scope.agent.join if scope.agent is not None else TextJoin.ALL)
             plan = plan_turns(dialect, request, outgoing, client, injection.tools, terms)
         times.append(perf_counter())
         return PreparedRequest(
-            dialect, request, resolved.owner, scope, model, upstreams, injection, outgoing, plan, session, asked
+            dialect,
+            request,
+            resolved.owner,
+            scope,
+            model,
+            resolved.upstreams,
+            injection,
+            outgoing,
+            plan,
+            session,
+            asked,
         )
 
     async def _inject(
-        self, exchange: Exchange, request: ChatRequest, client: ClientTools, resolved: ResolvedScope, turns: int
+        self, exchange: Exchange, request: ChatRequest, client: ClientTools, resolved: ResolvedScope
     ) -> Injection:
         """The injection, with our tools if they can be called: in the last turn the client's come first."""
         tools = choose_own_tools(request, client) if resolved.can.tools else None
+        turns = resolved.scope.max_turns or self.defaults.max_turns
         offered = tools if turns > 1 or not client.tools else None
         scope, model, placement = resolved.scope, resolved.model, resolved.target.placement
         order = ContextOrder(exchange, scope, model, offered, request, placement, resolved.keys)
-        injection = self.builder.recall(order) or await self.builder.build(order)
+        known = self.builder.recall(order)
+        if known is not None:
+            self._note_usual(order, resolved, known)
+        injection = known.injection if known is not None else await self.builder.build(order)
         if tools is not offered:
             injection = withhold_tools(injection, tools)
         if injection.tools is None or not injection.tools.called:
             return injection
         count = partial(self.builder.counter.count, model=model)
         return settle_called_tools(injection, client, self._find_availability(exchange), count)
+
+    def _note_usual(self, order: ContextOrder, resolved: ResolvedScope, known: KnownScope) -> None:
+        """Remember the injection with its scope, if others of that scope get it without being looked at."""
+        exchange, request, injection = order.exchange, order.request, known.injection
+        shaping = request.dialect.shaping_fields
+        if shaping is None or resolved.usual is not None or injection.tools is not None:
+            return
+        partition, key = exchange.snapshot.partitions[order.workspace], self._make_key(exchange, request)
+        if shaping.isdisjoint(request.fields) and partition.peek(key) is resolved:
+            room = self.builder.windows.count_room(order.model, order.scope, order.keys[order.tool_names].budget)
+            usual = UsualContext(injection, bool(injection.texts), room, shaping)
+            weight = RESOLVED_BYTES + 3 * count_names(exchange, request) + known.weigh()
+            partition.put(key, replace(resolved, usual=usual), weight, known.shared)
 
     async def converse(self, exchange: Exchange, prepared: PreparedRequest) -> Reply:
         """Record it, send it, run our tools in between, and return the client's reply."""
@@ -219,7 +263,8 @@ class Pipeline(msgspec.Struct, frozen=True):
         sender = TurnSender(self.routes, prepared.upstreams, *names, stream, exchange.forwarded)
         if prepared.plan is None:
             relaying = Conversation(exchange, dialect, sender.send, timings=self.timings)
-            reply = await relaying.relay(prepared.body, prepared.request, prepared.outgoing)
+            body = encode_body(prepared.request, prepared.outgoing)
+            reply = await relaying.relay(body, prepared.request, prepared.outgoing)
             return reply if not dialect.keeps_replies else await self._keep_reply(exchange, prepared, reply, None)
         runner = self._make_runner(exchange, prepared)
         expansion = self._make_expansion(exchange, prepared)
@@ -284,7 +329,7 @@ class Pipeline(msgspec.Struct, frozen=True):
         owner = ConversationOwner.from_principal(principal, asked.user, asked.session)
         tree = exchange.snapshot.tree_generation
         resolved = ResolvedScope(principal, scope, model, upstreams, can, target, owner, session, tree)
-        said = len(request.model or "") + sum(len(value) for _, value in exchange.context_headers)
+        said = count_names(exchange, request)
         if "context" not in request.fields and not (asked.user or asked.task or session) and said <= REMEMBERED_BYTES:
             partition = self.builder.open_partition(exchange.snapshot, principal.workspace)
             partition.put(self._make_key(exchange, request), resolved, RESOLVED_BYTES + 3 * said)
@@ -380,6 +425,11 @@ class Pipeline(msgspec.Struct, frozen=True):
             return lookup
 
         return look_up
+
+
+def count_names(exchange: Exchange, request: ChatRequest) -> int:
+    """The bytes of the names that a request gives in its headers and model."""
+    return len(request.model or "") + sum(len(value) for _, value in exchange.context_headers)
 
 
 def is_retained(id: str, snapshot: Snapshot) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Raw
 
 from gateway.domain.chat import ChatRequest
-from gateway.domain.injection import ClientTool, ClientTools
+from gateway.domain.injection import NO_TOOLS, ClientTool, ClientTools
 from gateway.errors import InvalidJson, InvalidRequest
 
 KINDS = {str: "a string", bool: "a boolean", int: "an integer", dict: "an object"}
@@ -32,7 +32,6 @@ _tools = msgspec.json.Decoder(list[Raw])
 
 ABSENT = Raw()
 TOOL_FIELDS = ("tool_choice", "tools")
-NO_TOOLS = ClientTools()
 
 Decoded = TypeVar("Decoded")
 
