@@ -1,6 +1,6 @@
 """The walk of one request: prepare it, then converse. Rooms meet here and nowhere else."""
 
-from collections.abc import Hashable
+from collections.abc import Awaitable, Hashable
 from functools import partial
 from time import perf_counter
 
@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from gateway.builder.context_builder import ContextBuilder, ContextOrder
 from gateway.builder.narrowing import narrow_client_tools
 from gateway.builder.result_expansion import ResultExpansion
-from gateway.builder.scope_context import KnownScope, ScopeKeys
 from gateway.content.library import PREFIX, NodeLibrary, ReadableNodes
 from gateway.content.reach import ReachableContext
 from gateway.content.reader import WorkspaceContent
@@ -32,16 +31,14 @@ from gateway.domain.agent import TextJoin
 from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.content import NO_CONTENT
 from gateway.domain.exchange import Exchange, Reply
-from gateway.domain.injection import NO_TOOLS, ClientTools, Injection, PlacementTarget
-from gateway.domain.principal import Principal
+from gateway.domain.injection import NO_TOOLS, ClientTools, Injection
 from gateway.domain.resource import Resource
 from gateway.domain.retriever import Lookup, Retriever
 from gateway.domain.scope import ContextRequest, Scope
-from gateway.domain.session import StickyPick
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.tool import CallableTool, ToolEndpoint, ToolOutcome
 from gateway.domain.tool_result import ToolResult
-from gateway.domain.upstream import Capabilities, Upstream, intersect_capabilities
+from gateway.domain.upstream import Upstream, intersect_capabilities
 from gateway.errors import StoreError
 from gateway.injection.called_tools import IsAvailable, settle_called_tools
 from gateway.injection.compose import choose_target, compose, encode_body
@@ -49,6 +46,7 @@ from gateway.injection.neutral import neutralize
 from gateway.injection.tools import choose_own_tools, withhold_tools
 from gateway.links.guard import LinkGuard
 from gateway.receipts.recorder import ReceiptRecorder
+from gateway.resolved_scope import REMEMBERED_BYTES, RESOLVED_BYTES, ResolvedScope, count_names, remember_usual
 from gateway.retrieval.tool_runner import LookUp, ToolRunner
 from gateway.retrievers.service import Retrievers
 from gateway.scopes.content_suggestion import ContentSuggester
@@ -57,45 +55,13 @@ from gateway.scopes.model_rights import require_model, require_one_model
 from gateway.scopes.scope import build_scope, choose_model, require_user_right
 from gateway.scopes.session_scope import announce_content, apply_session, check_pinned, make_session_key
 from gateway.semantic.searcher import SemanticSearcher, WorkspaceSearcher
-from gateway.sessions.changes import SessionChange, StickyChange
-from gateway.sessions.sessions import Sessions, SessionUse
+from gateway.sessions.changes import SessionChange
+from gateway.sessions.sessions import Sessions, SessionUse, find_session_change
 from gateway.settings import DefaultSettings
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.tools.caller import ToolCaller
 from gateway.tools.servers import ToolServers
 from gateway.upstreams.routes import Routes, TurnSender
-
-REMEMBERED_BYTES = 512  # of a request's names; more of them are looked up each time
-RESOLVED_BYTES = 2_600  # of a resolved scope without its names
-
-
-class UsualContext(msgspec.Struct, frozen=True):
-    """What every request of a scope gets that says nothing about tools or the length of its answer."""
-
-    injection: Injection  # without tools, and the same whatever the request asks
-    has_texts: bool
-    max_bytes: int  # of a request that certainly leaves room for it in the model's window
-    unless: frozenset[str]  # fields of a request that has to be looked at
-
-    def suits(self, request: ChatRequest) -> bool:
-        """Whether a request gets it without being looked at any further."""
-        return len(request.raw) <= self.max_bytes and self.unless.isdisjoint(request.fields)
-
-
-class ResolvedScope(msgspec.Struct, frozen=True):
-    """What the headers and the model of a request come to, before anybody looks at its messages."""
-
-    principal: Principal
-    scope: Scope
-    model: str
-    upstreams: tuple[Upstream, ...]
-    can: Capabilities
-    target: PlacementTarget
-    owner: ConversationOwner
-    session: SessionUse | None = None
-    tree_generation: int = 0  # of the snapshot: in another tree, names of content and readers may mean something else
-    keys: ScopeKeys = msgspec.field(default_factory=dict)
-    usual: UsualContext | None = None  # once a request has shown that there is one
 
 
 class PreparedRequest(msgspec.Struct):
@@ -184,9 +150,7 @@ class Pipeline(msgspec.Struct, frozen=True):
             outgoing.fields["tools"], outgoing.unchanged = client.tools, False
         plan = None
         if injection.tools is not None:
-            limits = TurnLimits(scope.max_turns or self.defaults.max_turns, self.reply_bytes)
-            terms = LoopTerms(resolved.can, limits, scope.agent.join if scope.agent is not None else TextJoin.ALL)
-            plan = plan_turns(dialect, request, outgoing, client, injection.tools, terms)
+            plan = plan_turns(dialect, request, outgoing, client, injection.tools, self._choose_terms(resolved))
         times.append(perf_counter())
         return PreparedRequest(
             dialect,
@@ -202,6 +166,11 @@ class Pipeline(msgspec.Struct, frozen=True):
             asked,
         )
 
+    def _choose_terms(self, resolved: ResolvedScope) -> LoopTerms:
+        scope = resolved.scope
+        limits = TurnLimits(scope.max_turns or self.defaults.max_turns, self.reply_bytes)
+        return LoopTerms(resolved.can, limits, scope.agent.join if scope.agent is not None else TextJoin.ALL)
+
     async def _inject(
         self, exchange: Exchange, request: ChatRequest, client: ClientTools, resolved: ResolvedScope
     ) -> Injection:
@@ -213,7 +182,7 @@ class Pipeline(msgspec.Struct, frozen=True):
         order = ContextOrder(exchange, scope, model, offered, request, placement, resolved.keys)
         known = self.builder.recall(order)
         if known is not None:
-            self._note_usual(order, resolved, known)
+            remember_usual(self._make_key(exchange, request), order, resolved, known, self.builder.windows)
         injection = known.injection if known is not None else await self.builder.build(order)
         if tools is not offered:
             injection = withhold_tools(injection, tools)
@@ -221,19 +190,6 @@ class Pipeline(msgspec.Struct, frozen=True):
             return injection
         count = partial(self.builder.counter.count, model=model)
         return settle_called_tools(injection, client, self._find_availability(exchange), count)
-
-    def _note_usual(self, order: ContextOrder, resolved: ResolvedScope, known: KnownScope) -> None:
-        """Remember the injection with its scope, if others of that scope get it without being looked at."""
-        exchange, request, injection = order.exchange, order.request, known.injection
-        shaping = request.dialect.shaping_fields
-        if shaping is None or resolved.usual is not None or injection.tools is not None:
-            return
-        partition, key = exchange.snapshot.partitions[order.workspace], self._make_key(exchange, request)
-        if shaping.isdisjoint(request.fields) and partition.peek(key) is resolved:
-            room = self.builder.windows.count_room(order.model, order.scope, order.keys[order.tool_names].budget)
-            usual = UsualContext(injection, bool(injection.texts), room, shaping)
-            weight = RESOLVED_BYTES + 3 * count_names(exchange, request) + known.weigh()
-            partition.put(key, replace(resolved, usual=usual), weight, known.shared)
 
     async def converse(self, exchange: Exchange, prepared: PreparedRequest) -> Reply:
         """Record it, send it, run our tools in between, and return the client's reply."""
@@ -257,15 +213,21 @@ class Pipeline(msgspec.Struct, frozen=True):
             change = find_session_change(prepared.scope, session, prepared.injection.sticky)
             await self.sessions.save(session, lambda state: change.apply(state, exchange.snapshot), exchange.degraded)
 
-    async def _send(self, exchange: Exchange, prepared: PreparedRequest) -> Reply:
-        dialect, session, stream = prepared.dialect, prepared.session, prepared.request.stream
+    def _send(self, exchange: Exchange, prepared: PreparedRequest) -> Awaitable[Reply]:
+        dialect, request = prepared.dialect, prepared.request
         names = (prepared.model, dialect.name, dialect.upstream_path)
-        sender = TurnSender(self.routes, prepared.upstreams, *names, stream, exchange.forwarded)
-        if prepared.plan is None:
-            relaying = Conversation(exchange, dialect, sender.send, timings=self.timings)
-            body = encode_body(prepared.request, prepared.outgoing)
-            reply = await relaying.relay(body, prepared.request, prepared.outgoing)
-            return reply if not dialect.keeps_replies else await self._keep_reply(exchange, prepared, reply, None)
+        sender = TurnSender(self.routes, prepared.upstreams, *names, request.stream, exchange.forwarded)
+        if prepared.plan is not None:
+            return self._send_turns(exchange, prepared, prepared.plan, sender)
+        relaying = Conversation(exchange, dialect, sender.send, timings=self.timings)
+        reply = relaying.relay(encode_body(request, prepared.outgoing), request, prepared.outgoing)
+        return self._keep_reply(exchange, prepared, reply, None) if dialect.keeps_replies else reply
+
+    async def _send_turns(
+        self, exchange: Exchange, prepared: PreparedRequest, plan: LoopPlan, sender: TurnSender
+    ) -> Reply:
+        """Send it as often as the model calls tools of ours, and run them in between."""
+        dialect, session = prepared.dialect, prepared.session
         runner = self._make_runner(exchange, prepared)
         expansion = self._make_expansion(exchange, prepared)
 
@@ -285,15 +247,15 @@ class Pipeline(msgspec.Struct, frozen=True):
             await self.hidden_turns.keep(dialect, prepared.owner, prepared.request, turn, exchange.degraded)
 
         conversation = Conversation(exchange, dialect, sender.send, run, keep, self.timings)
-        loop = StreamLoop(prepared.plan) if stream else ReplyLoop(prepared.plan)
-        reply = await (conversation.stream(loop) if isinstance(loop, StreamLoop) else conversation.answer(loop))
-        return await self._keep_reply(exchange, prepared, reply, loop) if dialect.keeps_replies else reply
+        loop = StreamLoop(plan) if prepared.request.stream else ReplyLoop(plan)
+        reply = conversation.stream(loop) if isinstance(loop, StreamLoop) else conversation.answer(loop)
+        return await (self._keep_reply(exchange, prepared, reply, loop) if dialect.keeps_replies else reply)
 
     async def _keep_reply(
-        self, exchange: Exchange, prepared: PreparedRequest, reply: Reply, loop: TurnLoop | None
+        self, exchange: Exchange, prepared: PreparedRequest, coming: Awaitable[Reply], loop: TurnLoop | None
     ) -> Reply:
         """The reply, kept so that the client can come back to it, if it wants that."""
-        asked = prepared.asked or prepared.request
+        reply, asked = await coming, prepared.asked or prepared.request
         if not wants_keeping(asked):
             return reply
         sent = (prepared.request, prepared.outgoing, prepared.model, is_native(prepared.upstreams))
@@ -427,22 +389,7 @@ class Pipeline(msgspec.Struct, frozen=True):
         return look_up
 
 
-def count_names(exchange: Exchange, request: ChatRequest) -> int:
-    """The bytes of the names that a request gives in its headers and model."""
-    return len(request.model or "") + sum(len(value) for _, value in exchange.context_headers)
-
-
 def is_retained(id: str, snapshot: Snapshot) -> bool:
     """Whether a session keeps what was fetched: nodes change, and what is looked up belongs to one question."""
     resource = snapshot.resources.get(id)
     return not id.startswith(PREFIX) and (resource is None or not isinstance(resource.data, Retriever))
-
-
-def find_session_change(
-    scope: Scope, session: SessionUse, sticky: tuple[StickyPick, ...] | None = None
-) -> SessionChange:
-    """What a request changes in its session: items by name, picks, and the content if the request itself names one."""
-    asked = scope.request
-    content = scope.node.path if scope.node is not None and session.names_content else None
-    picks = StickyChange(session.session.sticky, sticky) if sticky is not None else None
-    return SessionChange(asked.pin, asked.unpin, content, picks)

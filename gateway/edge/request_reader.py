@@ -15,7 +15,6 @@ from gateway.edge.direct_request import DirectRequest
 from gateway.edge.head_bytes import measure_head, write_plain_head
 from gateway.edge.known_heads import ConnectionHeads, KnownHeads
 from gateway.edge.request import DirectEndpoints, FoundEndpoint
-from gateway.edge.response import Headers
 from gateway.errors import GatewayError, HeadersTooLarge, InvalidRequest
 from gateway.settings import LimitSettings
 from gateway.upstreams.deadlines import Deadlines
@@ -228,10 +227,6 @@ class RequestReader(HttpToolsProtocol):
         else:
             self.flow.pause_reading()
             self.pipeline.appendleft((request, endpoint))  # type: ignore[arg-type]
-
-    @property
-    def default_headers(self) -> Headers:
-        return self.server_state.default_headers
 
     def on_body(self, body: bytes) -> None:
         self._overhead = 0

@@ -12,7 +12,8 @@ from gateway.conversation.dialects.chat.dialect import CHAT
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.snapshot import Snapshot
-from gateway.pipeline import Pipeline, PreparedRequest, ResolvedScope, UsualContext
+from gateway.pipeline import Pipeline, PreparedRequest
+from gateway.resolved_scope import ResolvedScope, UsualContext
 from gateway.selection.window import SMALL_REQUEST, WindowTable
 from tests.unit.test_resolved_scopes import BODY, POLICIES, Asker
 
