@@ -4,10 +4,10 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -85,7 +85,7 @@ class Routes:
             raise errors.UpstreamDisabled(f"The upstream {name!r} is disabled: its api_key is empty.")
         return (self._usable[name],)
 
-    def send(self, candidates: Sequence[Upstream], request: UpstreamRequest) -> Awaitable[UpstreamAnswer]:
+    def send(self, candidates: Sequence[Upstream], request: UpstreamRequest) -> Coroutine[Any, Any, UpstreamAnswer]:
         """The first usable reply and who gave it; when all fail, the last failure as it is."""
         if len(candidates) == 1 and not self._count_retries(candidates[0], request):
             return self._call(candidates[0], request)
