@@ -1,6 +1,6 @@
 """The walk of one request: prepare it, then converse. Rooms meet here and nowhere else."""
 
-from collections.abc import Hashable
+from collections.abc import Awaitable, Hashable
 from functools import partial
 from time import perf_counter
 
@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from gateway.builder.context_builder import ContextBuilder, ContextOrder
 from gateway.builder.narrowing import narrow_client_tools
 from gateway.builder.result_expansion import ResultExpansion
-from gateway.builder.scope_context import ScopeKeys
 from gateway.content.library import PREFIX, NodeLibrary, ReadableNodes
 from gateway.content.reach import ReachableContext
 from gateway.content.reader import WorkspaceContent
@@ -32,16 +31,14 @@ from gateway.domain.agent import TextJoin
 from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.content import NO_CONTENT
 from gateway.domain.exchange import Exchange, Reply
-from gateway.domain.injection import ClientTools, Injection, PlacementTarget
-from gateway.domain.principal import Principal
+from gateway.domain.injection import NO_TOOLS, ClientTools, Injection
 from gateway.domain.resource import Resource
 from gateway.domain.retriever import Lookup, Retriever
 from gateway.domain.scope import ContextRequest, Scope
-from gateway.domain.session import StickyPick
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.tool import CallableTool, ToolEndpoint, ToolOutcome
 from gateway.domain.tool_result import ToolResult
-from gateway.domain.upstream import Capabilities, Upstream, intersect_capabilities
+from gateway.domain.upstream import Upstream, intersect_capabilities
 from gateway.errors import StoreError
 from gateway.injection.called_tools import IsAvailable, settle_called_tools
 from gateway.injection.compose import choose_target, compose, encode_body
@@ -49,6 +46,7 @@ from gateway.injection.neutral import neutralize
 from gateway.injection.tools import choose_own_tools, withhold_tools
 from gateway.links.guard import LinkGuard
 from gateway.receipts.recorder import ReceiptRecorder
+from gateway.resolved_scope import REMEMBERED_BYTES, RESOLVED_BYTES, ResolvedScope, count_names, remember_usual
 from gateway.retrieval.tool_runner import LookUp, ToolRunner
 from gateway.retrievers.service import Retrievers
 from gateway.scopes.content_suggestion import ContentSuggester
@@ -57,31 +55,13 @@ from gateway.scopes.model_rights import require_model, require_one_model
 from gateway.scopes.scope import build_scope, choose_model, require_user_right
 from gateway.scopes.session_scope import announce_content, apply_session, check_pinned, make_session_key
 from gateway.semantic.searcher import SemanticSearcher, WorkspaceSearcher
-from gateway.sessions.changes import SessionChange, StickyChange
-from gateway.sessions.sessions import Sessions, SessionUse
+from gateway.sessions.changes import SessionChange
+from gateway.sessions.sessions import Sessions, SessionUse, find_session_change
 from gateway.settings import DefaultSettings
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.tools.caller import ToolCaller
 from gateway.tools.servers import ToolServers
 from gateway.upstreams.routes import Routes, TurnSender
-
-REMEMBERED_BYTES = 512  # of a request's names; more of them are looked up each time
-RESOLVED_BYTES = 2_600  # of a resolved scope without its names
-
-
-class ResolvedScope(msgspec.Struct, frozen=True):
-    """What the headers and the model of a request come to, before anybody looks at its messages."""
-
-    principal: Principal
-    scope: Scope
-    model: str
-    upstreams: tuple[Upstream, ...]
-    can: Capabilities
-    target: PlacementTarget
-    owner: ConversationOwner
-    session: SessionUse | None = None
-    tree_generation: int = 0  # of the snapshot: in another tree, names of content and readers may mean something else
-    keys: ScopeKeys = msgspec.field(default_factory=dict)
 
 
 class PreparedRequest(msgspec.Struct):
@@ -142,15 +122,18 @@ class Pipeline(msgspec.Struct, frozen=True):
         if scope.node is not None or session is not None:
             exchange.suggested = await self._suggest_content(exchange, scope, request)
         times.append(perf_counter())
-        upstreams, can, target = resolved.upstreams, resolved.can, resolved.target
-        client = dialect.read_client_tools(request)
-        if client.tools and scope.agent is not None and scope.agent.client_tools.is_exceeded(len(client.tools)):
-            client = await narrow_client_tools(exchange, request, client, scope.agent.client_tools, self.searcher)
-        turns = scope.max_turns or self.defaults.max_turns
-        injection = await self._inject(exchange, request, client, resolved, turns)
+        usual = resolved.usual
+        if usual is not None and usual.suits(request):
+            client, injection, is_placed = NO_TOOLS, usual.injection, usual.has_texts
+        else:
+            client = dialect.read_client_tools(request)
+            if client.tools and scope.agent is not None and scope.agent.client_tools.is_exceeded(len(client.tools)):
+                client = await narrow_client_tools(exchange, request, client, scope.agent.client_tools, self.searcher)
+            injection = await self._inject(exchange, request, client, resolved)
+            is_placed = bool(injection.texts) or injection.tools is not None
         exchange.note_injection(injection)
         times.append(perf_counter())
-        if injection.texts or injection.tools is not None:
+        if is_placed:
             dialect.check_messages(request)
         history = request.messages
         if request.continued is not None or dialect.may_answer_calls(request):
@@ -162,28 +145,45 @@ class Pipeline(msgspec.Struct, frozen=True):
                 restore = self.hidden_turns.restore
                 history = await restore(dialect, resolved.owner, request, reachable, exchange.degraded)
         body_text = "" if scope.prompt is None or scope.node is None else await self.read_content(exchange, scope)
-        outgoing = compose(request, history, scope, injection, target, body_text)
+        outgoing = compose(request, history, scope, injection, resolved.target, body_text)
         if exchange.omitted_tools:
             outgoing.fields["tools"], outgoing.unchanged = client.tools, False
         plan = None
         if injection.tools is not None:
-            limits = TurnLimits(turns, self.reply_bytes)
-            terms = LoopTerms(can, limits, scope.agent.join if scope.agent is not None else TextJoin.ALL)
-            plan = plan_turns(dialect, request, outgoing, client, injection.tools, terms)
+            plan = plan_turns(dialect, request, outgoing, client, injection.tools, self._choose_terms(resolved))
         times.append(perf_counter())
         return PreparedRequest(
-            dialect, request, resolved.owner, scope, model, upstreams, injection, outgoing, plan, session, asked
+            dialect,
+            request,
+            resolved.owner,
+            scope,
+            model,
+            resolved.upstreams,
+            injection,
+            outgoing,
+            plan,
+            session,
+            asked,
         )
 
+    def _choose_terms(self, resolved: ResolvedScope) -> LoopTerms:
+        scope = resolved.scope
+        limits = TurnLimits(scope.max_turns or self.defaults.max_turns, self.reply_bytes)
+        return LoopTerms(resolved.can, limits, scope.agent.join if scope.agent is not None else TextJoin.ALL)
+
     async def _inject(
-        self, exchange: Exchange, request: ChatRequest, client: ClientTools, resolved: ResolvedScope, turns: int
+        self, exchange: Exchange, request: ChatRequest, client: ClientTools, resolved: ResolvedScope
     ) -> Injection:
         """The injection, with our tools if they can be called: in the last turn the client's come first."""
         tools = choose_own_tools(request, client) if resolved.can.tools else None
+        turns = resolved.scope.max_turns or self.defaults.max_turns
         offered = tools if turns > 1 or not client.tools else None
         scope, model, placement = resolved.scope, resolved.model, resolved.target.placement
         order = ContextOrder(exchange, scope, model, offered, request, placement, resolved.keys)
-        injection = self.builder.recall(order) or await self.builder.build(order)
+        known = self.builder.recall(order)
+        if known is not None:
+            remember_usual(self._make_key(exchange, request), order, resolved, known, self.builder.windows)
+        injection = known.injection if known is not None else await self.builder.build(order)
         if tools is not offered:
             injection = withhold_tools(injection, tools)
         if injection.tools is None or not injection.tools.called:
@@ -213,14 +213,21 @@ class Pipeline(msgspec.Struct, frozen=True):
             change = find_session_change(prepared.scope, session, prepared.injection.sticky)
             await self.sessions.save(session, lambda state: change.apply(state, exchange.snapshot), exchange.degraded)
 
-    async def _send(self, exchange: Exchange, prepared: PreparedRequest) -> Reply:
-        dialect, session, stream = prepared.dialect, prepared.session, prepared.request.stream
+    def _send(self, exchange: Exchange, prepared: PreparedRequest) -> Awaitable[Reply]:
+        dialect, request = prepared.dialect, prepared.request
         names = (prepared.model, dialect.name, dialect.upstream_path)
-        sender = TurnSender(self.routes, prepared.upstreams, *names, stream, exchange.forwarded)
-        if prepared.plan is None:
-            relaying = Conversation(exchange, dialect, sender.send, timings=self.timings)
-            reply = await relaying.relay(prepared.body, prepared.request, prepared.outgoing)
-            return reply if not dialect.keeps_replies else await self._keep_reply(exchange, prepared, reply, None)
+        sender = TurnSender(self.routes, prepared.upstreams, *names, request.stream, exchange.forwarded)
+        if prepared.plan is not None:
+            return self._send_turns(exchange, prepared, prepared.plan, sender)
+        relaying = Conversation(exchange, dialect, sender.send, timings=self.timings)
+        reply = relaying.relay(encode_body(request, prepared.outgoing), request, prepared.outgoing)
+        return self._keep_reply(exchange, prepared, reply, None) if dialect.keeps_replies else reply
+
+    async def _send_turns(
+        self, exchange: Exchange, prepared: PreparedRequest, plan: LoopPlan, sender: TurnSender
+    ) -> Reply:
+        """Send it as often as the model calls tools of ours, and run them in between."""
+        dialect, session = prepared.dialect, prepared.session
         runner = self._make_runner(exchange, prepared)
         expansion = self._make_expansion(exchange, prepared)
 
@@ -240,15 +247,15 @@ class Pipeline(msgspec.Struct, frozen=True):
             await self.hidden_turns.keep(dialect, prepared.owner, prepared.request, turn, exchange.degraded)
 
         conversation = Conversation(exchange, dialect, sender.send, run, keep, self.timings)
-        loop = StreamLoop(prepared.plan) if stream else ReplyLoop(prepared.plan)
-        reply = await (conversation.stream(loop) if isinstance(loop, StreamLoop) else conversation.answer(loop))
-        return await self._keep_reply(exchange, prepared, reply, loop) if dialect.keeps_replies else reply
+        loop = StreamLoop(plan) if prepared.request.stream else ReplyLoop(plan)
+        reply = conversation.stream(loop) if isinstance(loop, StreamLoop) else conversation.answer(loop)
+        return await (self._keep_reply(exchange, prepared, reply, loop) if dialect.keeps_replies else reply)
 
     async def _keep_reply(
-        self, exchange: Exchange, prepared: PreparedRequest, reply: Reply, loop: TurnLoop | None
+        self, exchange: Exchange, prepared: PreparedRequest, coming: Awaitable[Reply], loop: TurnLoop | None
     ) -> Reply:
         """The reply, kept so that the client can come back to it, if it wants that."""
-        asked = prepared.asked or prepared.request
+        reply, asked = await coming, prepared.asked or prepared.request
         if not wants_keeping(asked):
             return reply
         sent = (prepared.request, prepared.outgoing, prepared.model, is_native(prepared.upstreams))
@@ -284,7 +291,7 @@ class Pipeline(msgspec.Struct, frozen=True):
         owner = ConversationOwner.from_principal(principal, asked.user, asked.session)
         tree = exchange.snapshot.tree_generation
         resolved = ResolvedScope(principal, scope, model, upstreams, can, target, owner, session, tree)
-        said = len(request.model or "") + sum(len(value) for _, value in exchange.context_headers)
+        said = count_names(exchange, request)
         if "context" not in request.fields and not (asked.user or asked.task or session) and said <= REMEMBERED_BYTES:
             partition = self.builder.open_partition(exchange.snapshot, principal.workspace)
             partition.put(self._make_key(exchange, request), resolved, RESOLVED_BYTES + 3 * said)
@@ -386,13 +393,3 @@ def is_retained(id: str, snapshot: Snapshot) -> bool:
     """Whether a session keeps what was fetched: nodes change, and what is looked up belongs to one question."""
     resource = snapshot.resources.get(id)
     return not id.startswith(PREFIX) and (resource is None or not isinstance(resource.data, Retriever))
-
-
-def find_session_change(
-    scope: Scope, session: SessionUse, sticky: tuple[StickyPick, ...] | None = None
-) -> SessionChange:
-    """What a request changes in its session: items by name, picks, and the content if the request itself names one."""
-    asked = scope.request
-    content = scope.node.path if scope.node is not None and session.names_content else None
-    picks = StickyChange(session.session.sticky, sticky) if sticky is not None else None
-    return SessionChange(asked.pin, asked.unpin, content, picks)

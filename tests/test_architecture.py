@@ -54,6 +54,7 @@ ROWS = (
     },
     {"summaries"},
     {"analytics", "builder"},
+    {"resolved_scope"},
     {"pipeline", "policy_check", "recording"},
     {"evaluation", "preview", "scope_view"},
     {"control"},

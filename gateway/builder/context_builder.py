@@ -151,8 +151,8 @@ class ContextBuilder(msgspec.Struct, frozen=True):
             injection = await self._run(order.workspace, lambda: add_items(injection, asked.items, tag, count))
         return injection if key is own else warn_of_window(injection, budget)
 
-    def recall(self, order: ContextOrder) -> Injection | None:
-        """The injection, if it is known and depends on nothing but the scope; None: build it."""
+    def recall(self, order: ContextOrder) -> KnownScope | None:
+        """The scope with its injection, if it is known and depends on nothing else; None: build it."""
         exchange, scope, request = order.exchange, order.scope, order.request
         partition = exchange.snapshot.partitions.get(exchange.principal.workspace)
         key = order.keys.get(None if order.tools is None else order.tools.names)
@@ -163,7 +163,7 @@ class ContextBuilder(msgspec.Struct, frozen=True):
         known: KnownScope | None = partition.get(key.parts)
         if known is None or known.tree_generation != exchange.snapshot.tree_generation or known.collectors.applied:
             return None
-        return known.injection
+        return known
 
     async def _fit_window(self, order: ContextOrder, request: ChatRequest, own: ScopeKey) -> ScopeKey:
         """The scope's own key, or that of a smaller budget if the model's window has no room for its own."""

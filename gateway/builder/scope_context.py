@@ -81,6 +81,10 @@ class KnownScope(msgspec.Struct, frozen=True):
         """An injection that many share, with this scope's sources and instructions."""
         return personalize(injection, self.sources, self.instructions)
 
+    def weigh(self) -> int:
+        """The bytes of its injection besides what it shares."""
+        return weigh_scope(self.instructions, (), frozenset())
+
 
 def personalize(injection: Injection, sources: tuple[Assignment, ...], instructions: bytes) -> Injection:
     selection = replace(injection.selection, sources=sources)

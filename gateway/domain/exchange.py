@@ -115,9 +115,10 @@ class Exchange(msgspec.Struct):
 
     def note_injection(self, injection: Injection) -> None:
         """Note what was placed, at what cost, and what was missing for it."""
-        self.injection = injection
-        self.injected, self.tokens = injection.injected, injection.tokens
-        self.degraded |= injection.selection.degraded
+        self.injection, selection = injection, injection.selection
+        self.injected, self.tokens = len(selection.stable) + len(selection.volatile), injection.tokens
+        if selection.degraded:
+            self.degraded |= selection.degraded
 
 
 class ClientWriter(Protocol):

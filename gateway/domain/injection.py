@@ -20,6 +20,9 @@ class ClientTools(msgspec.Struct, frozen=True):
     choice: Raw | None = None
 
 
+NO_TOOLS = ClientTools()
+
+
 class ClientTool(msgspec.Struct, frozen=True):
     """One tool of a client, as far as it can be compared."""
 

@@ -143,11 +143,11 @@ def parse_media_type(content_type: str) -> str:
 
 
 def is_event_stream(reply: UpstreamReply) -> bool:
-    return read_media_type(reply) == "text/event-stream"
+    return parse_media_type(reply.headers.get("content-type", "")) == "text/event-stream"
 
 
 def is_json_reply(reply: UpstreamReply) -> bool:
-    media = read_media_type(reply)
+    media = parse_media_type(reply.headers.get("content-type", ""))
     return media == "application/json" or media.endswith("+json")
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.server import ServerState
 
 from gateway.edge.paths import DirectTarget
 from gateway.edge.request import RequestHead, body_too_large, check_body_headers
@@ -21,15 +22,11 @@ class ClientConnection(Protocol):
     """What a request needs of its connection."""
 
     transport: asyncio.Transport
+    server_state: ServerState  # with the headers of every response
 
     @property
     def flow(self) -> FlowControl:
         """Whether it may be read and written."""
-        ...
-
-    @property
-    def default_headers(self) -> Headers:
-        """The headers of every response."""
         ...
 
     def end(self, *, early: bool) -> None:
@@ -186,7 +183,8 @@ class DirectRequest:
         if self.waiting_for_100_continue and not self._has_body:
             self.keep_alive = False  # the client may or may not send its body now: what comes next would be a guess
         self.waiting_for_100_continue = False
-        return encode_head(status, self._connection.default_headers, headers, framing, closes=not self.keep_alive)
+        defaults = self._connection.server_state.default_headers
+        return encode_head(status, defaults, headers, framing, closes=not self.keep_alive)
 
     def _complete(self) -> None:
         self.response_complete = True

@@ -6,7 +6,7 @@ what its bytes say; who sent it is checked with every request.
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -21,7 +21,9 @@ CONTENT_LENGTH: Final = b"content-length"
 FRAMING: Final = frozenset({b"connection", b"expect", b"transfer-encoding", b"upgrade"})
 KEEPS_ALIVE: Final = (b"connection", b"keep-alive")  # says what holds anyway
 
-_LENGTH: Final = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: ([0-9]{1,9})\r\n")
+MAX_DIGITS: Final = 9  # of a Content-Length
+
+_LENGTH: Final = re.compile(rb"\r\n[Cc]ontent-[Ll]ength: ([0-9]{1,%d})\r\n" % MAX_DIGITS)
 
 
 class HeadOutline(msgspec.Struct, frozen=True, gc=False):
@@ -30,6 +32,7 @@ class HeadOutline(msgspec.Struct, frozen=True, gc=False):
     key: bytes  # the head without the digits of its Content-Length
     size: int  # bytes of the head, with the empty line at its end
     length: int  # of the body
+    before: int  # bytes of it up to the digits
 
 
 def outline_head(data: bytes) -> HeadOutline | None:
@@ -39,15 +42,23 @@ def outline_head(data: bytes) -> HeadOutline | None:
     if found is None:
         return None
     first, last = found.span(1)
-    return HeadOutline(data[:first] + data[last:end], end + len(END), int(data[first:last]))
+    return HeadOutline(data[:first] + data[last:end], end + len(END), int(data[first:last]), first)
 
 
-class KnownHead(NamedTuple):
+class KnownHead(msgspec.Struct, frozen=True):
     """What a head says."""
 
     found: FoundEndpoint
     headers: Sequence[tuple[bytes, bytes]]  # without the Content-Length
     head: RequestHead
+
+
+class RecalledHead(msgspec.Struct, frozen=True):
+    """A known head at the beginning of some data."""
+
+    known: KnownHead
+    size: int  # bytes of the head, with the empty line at its end
+    length: int  # of the body
 
 
 class KnownHeads:
@@ -77,25 +88,39 @@ class KnownHeads:
 class ConnectionHeads:
     """The heads of one connection: which are known, and which may be worth knowing."""
 
-    __slots__ = ("_known", "_repeated", "_unknown")
+    __slots__ = ("_after", "_before", "_known", "_last", "_repeated", "_unknown")
 
     def __init__(self, known: KnownHeads) -> None:
         self._known = known
         self._unknown: set[int] = set()  # hashes of those that came once
         self._repeated = b""  # the one that the parser reads now, if it came before
+        self._last: KnownHead | None = None  # the known one that came last, with the bytes around its digits
+        self._before = self._after = b""
 
-    def outline(self, data: bytes) -> HeadOutline | None:
-        """The head at the beginning of `data`; None if looking at it is of no use."""
-        return outline_head(data) if len(self._unknown) < PATIENCE else None
+    def recall(self, data: bytes, max_length: int) -> RecalledHead | None:
+        """The known head that `data` begins with; None if there is none, or its body is longer than that."""
+        if self._last is not None and data.startswith(self._before):
+            first, after = len(self._before), self._after
+            last = data.find(after, first, first + MAX_DIGITS + len(after))
+            digits = data[first:last]
+            if last > first and digits.isdigit() and (length := int(digits)) <= max_length:
+                return RecalledHead(self._last, last + len(after), length)
+        return self._search(data, max_length) if len(self._unknown) < PATIENCE else None
 
-    def recall(self, key: bytes) -> KnownHead | None:
-        """What is known of a head."""
-        known = self._known.find(key)
+    def _search(self, data: bytes, max_length: int) -> RecalledHead | None:
+        """The same among all heads; one that is not known may be worth knowing."""
+        outline = outline_head(data)
+        if outline is None or outline.length > max_length:
+            return None
+        known = self._known.find(outline.key)
         if known is None:
-            mark = hash(key)
-            self._repeated = key if mark in self._unknown else b""
+            mark = hash(outline.key)
+            self._repeated = outline.key if mark in self._unknown else b""
             self._unknown.add(mark)
-        return known
+            return None
+        key, first = outline.key, outline.before
+        self._last, self._before, self._after = known, key[:first], key[first:] + END
+        return RecalledHead(known, outline.size, outline.length)
 
     @property
     def repeats(self) -> bool:

@@ -15,7 +15,6 @@ from gateway.edge.direct_request import DirectRequest
 from gateway.edge.head_bytes import measure_head, write_plain_head
 from gateway.edge.known_heads import ConnectionHeads, KnownHeads
 from gateway.edge.request import DirectEndpoints, FoundEndpoint
-from gateway.edge.response import Headers
 from gateway.errors import GatewayError, HeadersTooLarge, InvalidRequest
 from gateway.settings import LimitSettings
 from gateway.upstreams.deadlines import Deadlines
@@ -95,23 +94,25 @@ class RequestReader(HttpToolsProtocol):
         """Take a request whose head is known, or more of its body; returns what is left for the parser."""
         if self._body_left:
             return self._take_body(data)
-        if self._in_body or self._head_bytes or self._is_busy() or (outline := self._heads.outline(data)) is None:
+        former = self.cycle
+        if self._in_body or self._head_bytes or self.pipeline or (former is not None and not former.response_complete):
             return data
-        known = self._heads.recall(outline.key) if outline.length <= self.limits.body_bytes else None
-        if known is None:
+        recalled = self._heads.recall(data, self.limits.body_bytes)
+        if recalled is None:
             return data
         self.idle.stop(self)
         self._arrival.stop()
-        self._in_head, self._in_body = False, True
+        known, body = recalled.known, data[recalled.size :]
         request = DirectRequest(self, "POST", known.headers, known.found.target, known.head)
         self.cycle = request  # type: ignore[assignment]
+        self._in_head, self._in_body = False, True
         self._start_asgi_task(request, known.found.endpoint)
-        if len(data) == outline.size + outline.length:  # most requests arrive in one piece
+        if len(body) == recalled.length:  # most requests arrive in one piece
             self._in_body = False
-            request.take_whole_body(data[outline.size :])
+            request.take_whole_body(body)
             return b""
-        self._body_left = outline.length
-        return self._take_body(data[outline.size :])
+        self._body_left = recalled.length
+        return self._take_body(body)
 
     def _take_body(self, data: bytes) -> bytes:
         """Take what belongs to the body at hand; returns the rest."""
@@ -124,10 +125,6 @@ class RequestReader(HttpToolsProtocol):
         else:
             self._await_arrival(self.limits.body_seconds)
         return rest
-
-    def _is_busy(self) -> bool:
-        """Whether a request is being answered."""
-        return bool(self.pipeline) or not (self.cycle is None or self.cycle.response_complete)
 
     def _parse(self, data: bytes) -> None:
         while not self._refused:
@@ -230,10 +227,6 @@ class RequestReader(HttpToolsProtocol):
         else:
             self.flow.pause_reading()
             self.pipeline.appendleft((request, endpoint))  # type: ignore[arg-type]
-
-    @property
-    def default_headers(self) -> Headers:
-        return self.server_state.default_headers
 
     def on_body(self, body: bytes) -> None:
         self._overhead = 0

@@ -1,5 +1,6 @@
 """How much fits into a model's context window beside what the client sends and wants to get back."""
 
+import sys
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -59,6 +60,13 @@ class WindowTable(msgspec.Struct, frozen=True):
         window = self.find(model)
         return window is not None and size + read_output_limit(request, scope) > window
 
+    def count_room(self, model: str, scope: Scope, budget: int) -> int:
+        """The bytes of a request without limits of its own up to which `may_be_exceeded` is False."""
+        window = self.find(model)
+        if window is None:
+            return sys.maxsize
+        return max(SMALL_REQUEST, window - find_default_limit(scope)) - budget
+
     def _look_up(self, name: str) -> int | None:
         if name in self.configured:
             return self.configured[name]
@@ -85,4 +93,9 @@ def read_output_limit(request: ChatRequest, scope: Scope) -> int:
         value = request.get(name)
         if type(value) is int and value > 0:
             return value
+    return find_default_limit(scope)
+
+
+def find_default_limit(scope: Scope) -> int:
+    """The tokens that the answer may take where the request says nothing; 0: nobody says."""
     return next((one.max_tokens for one in scope.model_defaults if one.max_tokens is not None), 0)

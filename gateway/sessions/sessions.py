@@ -9,10 +9,11 @@ from typing import Final, NamedTuple
 import msgspec
 
 from gateway.domain.lru import LruCache
-from gateway.domain.session import MAX_ITEMS, Session, SessionKey, SessionRecord
+from gateway.domain.scope import Scope
+from gateway.domain.session import MAX_ITEMS, Session, SessionKey, SessionRecord, StickyPick
 from gateway.errors import Conflict, InvalidRequest, QuotaExceeded, StoreError
 from gateway.policies.quotas import Quotas
-from gateway.sessions.changes import retain_items
+from gateway.sessions.changes import SessionChange, StickyChange, retain_items
 from gateway.sessions.late_changes import LateChanges, Write
 from gateway.settings import Settings
 from gateway.stores.memory_sessions import MemorySessionStore
@@ -203,3 +204,13 @@ def open_sessions(settings: Settings, store: SessionStore) -> Sessions:
         settings.sessions.days * DAY_SECONDS,
         get_quota=lambda workspace: quotas.get_limits(workspace).sessions,
     )
+
+
+def find_session_change(
+    scope: Scope, session: SessionUse, sticky: tuple[StickyPick, ...] | None = None
+) -> SessionChange:
+    """What a request changes in its session: items by name, picks, and the content if the request itself names one."""
+    asked = scope.request
+    content = scope.node.path if scope.node is not None and session.names_content else None
+    picks = StickyChange(session.session.sticky, sticky) if sticky is not None else None
+    return SessionChange(asked.pin, asked.unpin, content, picks)

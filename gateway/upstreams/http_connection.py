@@ -32,6 +32,7 @@ from gateway.upstreams.http_parser import (
     ReplyTimeoutFault,
     TruncatedReplyFault,
 )
+from gateway.upstreams.known_replies import KnownReplyHeads, WholeReply
 
 SINGLE_WRITE_BYTES: Final = 64 * 1024  # beyond this, copying head and body together costs more than a second write
 SLICE_BYTES: Final = 256 * 1024  # of a large body; the next one follows when the transport has room
@@ -45,6 +46,9 @@ class ConnectionState(Enum):
     HEAD = "head"
     BODY = "body"
     CLOSED = "closed"
+
+
+IDLE, SENT, HEAD, BODY, CLOSED = ConnectionState  # Python 3.11 takes long to find a member of an enum by its name
 
 
 class ConnectionKeeper(Protocol):
@@ -62,14 +66,18 @@ class ConnectionKeeper(Protocol):
 class HttpConnection(asyncio.Protocol):
     """A connection and its state; what it receives goes to the sink of the request at hand."""
 
-    def __init__(self, keeper: ConnectionKeeper, account: str | None, head_limit: int) -> None:
+    def __init__(
+        self, keeper: ConnectionKeeper, account: str | None, head_limit: int, known: KnownReplyHeads | None = None
+    ) -> None:
         self.account = account
         self.is_reused = False  # it has carried a request before
-        self.state = ConnectionState.IDLE
+        self.state = IDLE
         self._keeper, self._head_limit = keeper, head_limit
+        self._known = known or KnownReplyHeads(head_limit)
         self._transport: asyncio.Transport | None = None
         self._sink: ReplySink | None = None
-        self._parser: ReplyParser | None = None
+        self._parser: ReplyParser | None = None  # of the reply at hand, once there is something to parse
+        self._head_only = False
         self._poll = select.poll()
         self._unsent = memoryview(b"")
         self._can_write = True
@@ -85,18 +93,17 @@ class HttpConnection(asyncio.Protocol):
 
     def is_quiet(self) -> bool:
         """Whether it is idle and nothing has arrived, not even what the loop has not seen yet."""
-        if self.state is not ConnectionState.IDLE or self._transport is None or self._transport.is_closing():
+        if self.state is not IDLE or self._transport is None or self._transport.is_closing():
             return False
         return not self._poll.poll(0)
 
     def send(self, head: bytes, body: bytes, sink: ReplySink, *, head_only: bool = False) -> None:
         """Send a request whose reply goes to `sink`; raises NoReplyFault if the connection is closed."""
         transport = self._transport
-        if self.state is not ConnectionState.IDLE or transport is None or transport.is_closing():
+        if self.state is not IDLE or transport is None or transport.is_closing():
             raise NoReplyFault
-        self.state = ConnectionState.SENT
-        self._sink = sink
-        self._parser = ReplyParser(sink, self._head_limit, head_only=head_only)
+        self.state = SENT
+        self._sink, self._head_only = sink, head_only
         if len(body) <= SINGLE_WRITE_BYTES:
             transport.write(head + body)
             return
@@ -107,10 +114,10 @@ class HttpConnection(asyncio.Protocol):
 
     def close(self, fault: ReplyFault | None = None) -> None:
         """Drop the connection at once; a reply that is still coming fails."""
-        if self.state is ConnectionState.CLOSED:
+        if self.state is CLOSED:
             return
         fault = fault or self._explain_end()
-        self.state = ConnectionState.CLOSED
+        self.state = CLOSED
         self._unsent = memoryview(b"")
         if self._transport is not None:
             # A close would first flush what is unsent and, over TLS, wait for the other side.
@@ -122,7 +129,7 @@ class HttpConnection(asyncio.Protocol):
 
     def expire(self) -> None:
         """Nobody has used it for too long."""
-        if self.state is ConnectionState.IDLE:
+        if self.state is IDLE:
             self.close()
 
     def time_out(self) -> None:
@@ -141,19 +148,33 @@ class HttpConnection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def data_received(self, data: bytes) -> None:
-        parser = self._parser
-        if parser is None:
+        sink, parser = self._sink, self._parser
+        if sink is None:
             self.close()  # nobody asked: whose answer is it?
             return
+        is_first = parser is None
+        if parser is None:
+            if not self._head_only and (whole := self._known.recall(data)) is not None:
+                self._take_whole(whole, sink)
+                return
+            parser = self._parser = ReplyParser(sink, self._head_limit, head_only=self._head_only)
         try:
             parser.feed(data)
         except ReplyFault as fault:
             self.close(fault)
             return
         if parser.is_complete:
+            if is_first and parser.keeps_alive and parser.has_length and not parser.has_leftover:
+                self._known.learn(data, parser.status, parser.headers)
             self._finish(parser)
-        elif self.state is not ConnectionState.CLOSED:
-            self.state = ConnectionState.BODY if parser.has_head else ConnectionState.HEAD
+        elif self.state is not CLOSED:
+            self.state = BODY if parser.has_head else HEAD
+
+    def _take_whole(self, reply: WholeReply, sink: ReplySink) -> None:
+        """A reply that came in one piece, and whose head says that the server keeps the connection."""
+        self._sink = None
+        self._release(reusable=True)
+        sink.receive_whole(reply)
 
     def eof_received(self) -> None:
         parser = self._parser
@@ -182,28 +203,27 @@ class HttpConnection(asyncio.Protocol):
     def _finish(self, parser: ReplyParser) -> None:
         """The reply is whole: give the connection back before anybody reads on, or part with it."""
         sink = self._detach()
-        if self._may_be_kept(parser):
-            self.resume_reading()
-            self.state = ConnectionState.IDLE
-            self._keeper.keep(self)
-            self.is_reused = True
-        else:
-            self.close()
+        self._release(reusable=parser.keeps_alive and not parser.has_leftover)
         if sink is not None:
             sink.complete()
 
-    def _may_be_kept(self, parser: ReplyParser) -> bool:
+    def _release(self, *, reusable: bool) -> None:
+        """Return to the pool if the reply allows that and the request was sent whole; else close."""
         transport = self._transport
-        if transport is None or transport.is_closing() or self.state is ConnectionState.CLOSED:
-            return False
-        was_sent = not self._unsent and not transport.get_write_buffer_size()
-        return parser.keeps_alive and not parser.has_leftover and was_sent
+        reusable = reusable and transport is not None and not transport.is_closing() and self.state is not CLOSED
+        if not reusable or transport is None or self._unsent or transport.get_write_buffer_size():
+            self.close()
+            return
+        self.resume_reading()
+        self.state = IDLE
+        self._keeper.keep(self)
+        self.is_reused = True
 
     def _explain_end(self) -> ReplyFault:
         """What it means for the reply at hand that the connection ends."""
-        if self.state is ConnectionState.SENT:
+        if self.state is SENT:
             return NoReplyFault()
-        return InvalidReplyFault("half a head") if self.state is ConnectionState.HEAD else TruncatedReplyFault()
+        return InvalidReplyFault("half a head") if self.state is HEAD else TruncatedReplyFault()
 
     def _detach(self) -> ReplySink | None:
         sink, self._sink = self._sink, None

@@ -11,8 +11,9 @@ from typing import Final, Protocol
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
+from gateway.upstreams.known_replies import HEAD_END, WholeReply
+
 HEAD_START: Final = ord("H")  # httptools would skip line ends in front of it
-HEAD_END: Final = b"\r\n\r\n"
 LINE_FEED: Final = 10
 VERSIONS: Final = ("1.1", "1.0")
 BODILESS_STATUSES: Final = (204, 304)
@@ -51,6 +52,10 @@ class ReplySink(Protocol):
         """More of the body."""
         ...
 
+    def receive_whole(self, reply: WholeReply) -> None:
+        """All of the reply at once, instead of all other calls; the connection has no more to do with it."""
+        ...
+
     def complete(self) -> None:
         """The reply is whole; the connection has no more to do with it."""
         ...
@@ -69,6 +74,9 @@ class Framing(Enum):
     UNTIL_CLOSE = "until close"  # with the connection
 
 
+EMPTY, LENGTH, CHUNKED, UNTIL_CLOSE = Framing  # Python 3.11 takes long to find a member of an enum by its name
+
+
 class ReplyParser:
     """Reads one reply. `head_only`: it answers HEAD and has no body, whatever its headers say."""
 
@@ -85,19 +93,21 @@ class ReplyParser:
         "_pieces",
         "_remaining",
         "_sink",
-        "_status",
         "_tail",
         "_version",
         "has_leftover",
+        "headers",
         "is_complete",
         "keeps_alive",
         "on_body",
+        "status",
     )
 
     def __init__(self, sink: ReplySink, head_limit: int, *, head_only: bool = False) -> None:
         self._sink, self._head_limit, self._head_only = sink, head_limit, head_only
         self.is_complete = False
         self.has_leftover = False  # bytes came after the end of the reply
+        self.headers: dict[str, str] = {}  # once the head is there
         self.keeps_alive = False  # the server means to use the connection again
         self._framing: Framing | None = None  # None until the head is there
         self._remaining = 0  # bytes of a body with a length
@@ -112,12 +122,17 @@ class ReplyParser:
         self._pairs: list[tuple[bytes, bytes]] = []
         self._tail = b""  # what may be the beginning of the end of the head
         self._head_ended = False
-        self._status, self._version = 0, ""
+        self.status, self._version = 0, ""
         self._http: HttpResponseParser | None = HttpResponseParser(self)
 
     @property
     def has_head(self) -> bool:
         return self._framing is not None
+
+    @property
+    def has_length(self) -> bool:
+        """Whether its body ends after Content-Length bytes."""
+        return self._framing is LENGTH
 
     def feed(self, data: bytes) -> None:
         """The next bytes, at least one; raises ReplyFault when they are not what a reply can have there."""
@@ -125,21 +140,21 @@ class ReplyParser:
             data = self._feed_head(data)
             if self._framing is None:
                 return
-            if self._framing is Framing.EMPTY or (self._framing is Framing.LENGTH and not self._remaining):
+            if self._framing is EMPTY or (self._framing is LENGTH and not self._remaining):
                 self.is_complete, self.has_leftover = True, bool(data)
                 return
             if not data:
                 return
-        if self._framing is Framing.CHUNKED:
+        if self._framing is CHUNKED:
             self._feed_chunks(data)
-        elif self._framing is Framing.LENGTH:
+        elif self._framing is LENGTH:
             self._feed_length(data)
         else:
             self._sink.receive_body(data)
 
     def feed_eof(self) -> None:
         """The server has sent all that it will; that is the end of a body without a length, and of no other."""
-        self.is_complete = self.is_complete or self._framing is Framing.UNTIL_CLOSE
+        self.is_complete = self.is_complete or self._framing is UNTIL_CLOSE
 
     def close(self) -> None:
         """Part with httptools' parser: the two refer to each other."""
@@ -173,7 +188,7 @@ class ReplyParser:
         try:
             self._http.feed_data(piece)
         except (HttpParserError, HttpParserUpgrade) as error:
-            if not (self._head_ended and self._status == SWITCHING_PROTOCOLS):
+            if not (self._head_ended and self.status == SWITCHING_PROTOCOLS):
                 raise InvalidReplyFault("something that is not HTTP") from error
 
     def _end_head(self) -> None:
@@ -183,18 +198,19 @@ class ReplyParser:
             known = decode_short_name(name) if len(name) <= CACHED_NAME_LENGTH else decode_name(name)
             headers[known] = value.rstrip(b" \t").decode("utf-8", "surrogateescape")
         is_repeated = len(headers) < len(self._pairs) and repeats_framing(self._pairs)
-        if self._status < 100 or self._version not in VERSIONS or is_repeated:
+        if self.status < 100 or self._version not in VERSIONS or is_repeated:
             raise InvalidReplyFault("a head that cannot be trusted")
-        framing = choose_framing(self._status, headers, self._version)
-        if self._status < 200 and self._status != SWITCHING_PROTOCOLS:
+        framing = choose_framing(self.status, headers, self._version)
+        if self.status < 200 and self.status != SWITCHING_PROTOCOLS:
             self._start_head()
             return
-        self._framing = Framing.EMPTY if self._head_only else framing
-        if framing is Framing.LENGTH:
+        self._framing = EMPTY if self._head_only else framing
+        if framing is LENGTH:
             self._remaining = int(headers["content-length"])
-        if framing is not Framing.CHUNKED:
+        if framing is not CHUNKED:
             self._http = None
-        self._sink.receive_head(self._status, headers)
+        self.headers = headers
+        self._sink.receive_head(self.status, headers)
 
     def _feed_length(self, data: bytes) -> None:
         size = len(data)
@@ -242,11 +258,11 @@ class ReplyParser:
         http = self._http
         if self._framing is None and http is not None:
             self._head_ended = True
-            self._status, self._version = http.get_status_code(), http.get_http_version()
-            self.keeps_alive = http.should_keep_alive() and self._status != SWITCHING_PROTOCOLS
+            self.status, self._version = http.get_status_code(), http.get_http_version()
+            self.keeps_alive = http.should_keep_alive() and self.status != SWITCHING_PROTOCOLS
 
     def on_message_complete(self) -> None:
-        if self._framing is Framing.CHUNKED and not self.is_complete:
+        if self._framing is CHUNKED and not self.is_complete:
             self.is_complete = True
             self._last_piece = len(self._pieces)
 
@@ -268,10 +284,10 @@ def choose_framing(status: int, headers: dict[str, str], version: str) -> Framin
     if has_body and (status < 200 or status == 204):
         raise InvalidReplyFault(f"HTTP {status} with a body")
     if status < 200 or status in BODILESS_STATUSES:
-        return Framing.EMPTY
+        return EMPTY
     if encoding is not None:
-        return Framing.CHUNKED
-    return Framing.UNTIL_CLOSE if length is None else Framing.LENGTH
+        return CHUNKED
+    return UNTIL_CLOSE if length is None else LENGTH
 
 
 def repeats_framing(pairs: list[tuple[bytes, bytes]]) -> bool:

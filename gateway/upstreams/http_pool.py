@@ -6,6 +6,7 @@ from typing import Final
 from gateway.upstreams.deadlines import Deadlines
 from gateway.upstreams.endpoint import Dialer
 from gateway.upstreams.http_connection import ConnectionState, HttpConnection
+from gateway.upstreams.known_replies import KnownReplyHeads
 
 KEEPALIVE_SECONDS: Final = 30
 MAX_IDLE: Final = 512  # kept open without a request, over all accounts
@@ -16,6 +17,7 @@ class ConnectionPool:
 
     def __init__(self, dialer: Dialer, head_limit: int) -> None:
         self._dialer, self._head_limit = dialer, head_limit
+        self._known = KnownReplyHeads(head_limit)
         self._idle: dict[str | None, dict[HttpConnection, None]] = {}  # by account, the last used one last
         self._idle_count = 0
         self._open: set[HttpConnection] = set()
@@ -25,8 +27,11 @@ class ConnectionPool:
     def take(self, account: str | None) -> HttpConnection | None:
         """An idle connection on which nothing has arrived; those on which something has are closed."""
         while idle := self._idle.get(account):
-            connection = next(reversed(idle))
-            self._remove(connection)
+            connection, _ = idle.popitem()  # the one that was used last
+            if not idle:
+                del self._idle[account]
+            self._idle_count -= 1
+            self._deadlines.stop(connection)
             if connection.is_quiet():
                 return connection
             connection.close()
@@ -36,7 +41,7 @@ class ConnectionPool:
         """A new connection; raises OSError, or TimeoutError when it takes too long."""
         if self._closed:
             raise ConnectionAbortedError("the pool is closed")
-        connection = await self._dialer.open(lambda: HttpConnection(self, account, self._head_limit))
+        connection = await self._dialer.open(lambda: HttpConnection(self, account, self._head_limit, self._known))
         if self._closed:
             connection.close()
         elif connection.state is not ConnectionState.CLOSED:

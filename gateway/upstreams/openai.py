@@ -22,8 +22,7 @@ from gateway.upstreams.openai_reply import OpenAIReply
 MODELS_SECONDS: Final = 5
 WITH_RESPONSES: Final[frozenset[DialectName]] = frozenset({"chat", "responses"})
 LINGER_SECONDS: Final = 1.0  # for a body to end whose rest nobody needs
-MAX_FORWARDED: Final = 64  # sets of forwarded headers that are kept as bytes
-MAX_OPENINGS: Final = 256  # kept in memory; those of further paths are built for each request
+MAX_KNOWN_HEADS: Final = 64  # beginnings of heads that are kept as bytes; most clients always send the same headers
 REQUEST_TARGET: Final = re.compile(r"/[!-\"$-~]*")  # origin form: printable ASCII without a fragment
 BODILESS_METHODS: Final = frozenset({"GET", "HEAD"})  # a server that ignores their body would take it for a request
 # Written by us alone: a forwarded one could change the framing, the account or the encoding of the reply.
@@ -46,23 +45,27 @@ class RequestHeadWriter:
         # A client's organization and project belong to its own key.
         self._excluded = OWN_HEADERS | self._fixed.keys() | (frozenset() if settings.pass_bearer else ACCOUNT_HEADERS)
         self._passes_bearer = settings.pass_bearer
-        self._openings: dict[tuple[str, str], bytes] = {}
-        self._write_cached = lru_cache(MAX_FORWARDED)(self._write_forwarded)
+        self._write_cached = lru_cache(MAX_KNOWN_HEADS)(self._write_beginning)
 
     def write(self, request: UpstreamRequest) -> bytes:
         """The head including its final empty line; raises InvalidRequest for what HTTP cannot carry."""
-        has_body = request.method not in BODILESS_METHODS
-        opening = self._write_opening(request.method, request.path)
-        forwarded = self._write_cached(request.headers, has_body)
-        bearer = b""
+        path, method = request.path, request.method
+        write = self._write_cached if "?" not in path else self._write_beginning
+        beginning = write(method, path, request.headers)
         if self._passes_bearer and request.bearer:
-            bearer = encode_lines([f"authorization: Bearer {request.bearer}\r\n"])
-        if not has_body:
-            return b"%b%b%b\r\n" % (opening, forwarded, bearer)
-        return b"%b%b%bcontent-length: %d\r\n\r\n" % (opening, forwarded, bearer, len(request.body))
+            beginning += encode_lines([f"authorization: Bearer {request.bearer}\r\n"])
+        if method in BODILESS_METHODS:
+            return beginning + b"\r\n"
+        return b"%bcontent-length: %d\r\n\r\n" % (beginning, len(request.body))
+
+    def _write_beginning(self, method: str, path: str, headers: tuple[tuple[str, str], ...]) -> bytes:
+        """What most requests of a client have in common: all but the length, and perhaps its own key."""
+        lines = [f"{method} {build_target(self._endpoint, path)} HTTP/1.1\r\n"]
+        opening = encode_lines(lines + [f"{name}: {value}\r\n" for name, value in self._fixed.items()])
+        return opening + self._write_forwarded(headers, method not in BODILESS_METHODS)
 
     def _write_forwarded(self, headers: tuple[tuple[str, str], ...], has_body: bool) -> bytes:
-        """The client's headers; most clients send the same ones with every request."""
+        """The client's headers."""
         if self._default is not None and all(name != self._default[0] for name, _ in headers):
             headers = (*headers, self._default)
         lines = [f"{name}: {value}\r\n" for name, value in headers if name.lower() not in self._excluded]
@@ -70,16 +73,6 @@ class RequestHeadWriter:
         if has_body and not has_type:
             lines.append("content-type: application/json\r\n")
         return encode_lines(lines)
-
-    def _write_opening(self, method: str, path: str) -> bytes:
-        """The request line and the headers that every request has, cached per path."""
-        opening = self._openings.get((method, path))
-        if opening is None:
-            lines = [f"{method} {build_target(self._endpoint, path)} HTTP/1.1\r\n"]
-            opening = encode_lines(lines + [f"{name}: {value}\r\n" for name, value in self._fixed.items()])
-            if len(self._openings) < MAX_OPENINGS and "?" not in path:
-                self._openings[method, path] = opening
-        return opening
 
 
 class MaskedRefusal(UpstreamReply):
@@ -132,16 +125,26 @@ class OpenAIUpstream:
         head = self._heads.write(request)
         account = request.bearer if self.passes_bearer else None
         kept = self._pool.take(account)
-        if kept is not None:
+        connection = kept if kept is not None else await self._connect(account)
+        while True:
+            reply = OpenAIReply(self.name, connection, self._idle, self._linger, self._reply_limit)
+            self._first_byte.start(reply)
             try:
-                return self._check(await self._send_over(kept, head, request))
-            except NoReplyFault:
-                pass  # the server closed it as the request was on its way
-        fresh = await self._connect(account)
-        try:
-            return self._check(await self._send_over(fresh, head, request))
-        except NoReplyFault as fault:
-            raise self._build_unreachable("closed the connection without an answer") from fault
+                body = b"" if request.method in BODILESS_METHODS else request.body
+                connection.send(head, body, reply, head_only=request.method == "HEAD")
+                await reply.head
+                return self._check(reply)
+            except NoReplyFault as fault:
+                if connection is not kept:
+                    raise self._build_unreachable("closed the connection without an answer") from fault
+            except ReplyFault as fault:
+                raise self._explain_fault(fault) from fault
+            except BaseException:
+                reply.drop()
+                raise
+            finally:
+                self._first_byte.stop(reply)
+            connection = await self._connect(account)  # the server closed the kept one as the request was on its way
 
     def _check(self, reply: OpenAIReply) -> UpstreamReply:
         """The reply without what clients must not see; raises UpstreamInvalid if it cannot be used."""
@@ -184,27 +187,11 @@ class OpenAIUpstream:
         except OSError as error:
             raise self._build_unreachable("cannot be reached") from error
 
-    async def _send_over(self, connection: HttpConnection, head: bytes, request: UpstreamRequest) -> OpenAIReply:
-        """Raises NoReplyFault when the connection ends before any byte of the reply."""
-        body = b"" if request.method in BODILESS_METHODS else request.body
-        reply = OpenAIReply(self.name, connection, self._idle, self._linger, self._reply_limit)
-        self._first_byte.start(reply)
-        try:
-            connection.send(head, body, reply, head_only=request.method == "HEAD")
-            await reply.head
-        except NoReplyFault:
-            raise
-        except ReplyTimeoutFault as fault:
+    def _explain_fault(self, fault: ReplyFault) -> errors.UpstreamError:
+        if isinstance(fault, ReplyTimeoutFault):
             limit = f"{self._first_byte.seconds:g} s"
-            raise errors.UpstreamTimeout(f"Upstream {self.name!r} did not answer within {limit}.") from fault
-        except ReplyFault as fault:
-            raise errors.UpstreamInvalid(f"Upstream {self.name!r} sent something that is not HTTP.") from fault
-        except BaseException:
-            reply.drop()
-            raise
-        finally:
-            self._first_byte.stop(reply)
-        return reply
+            return errors.UpstreamTimeout(f"Upstream {self.name!r} did not answer within {limit}.")
+        return errors.UpstreamInvalid(f"Upstream {self.name!r} sent something that is not HTTP.")
 
     def _build_unreachable(self, how: str) -> errors.UpstreamUnreachable:
         return errors.UpstreamUnreachable(f"Upstream {self.name!r} {how}.")

@@ -10,6 +10,7 @@ from gateway.domain.upstream import TakeBytes, UpstreamReply
 from gateway.upstreams.deadlines import Deadlines
 from gateway.upstreams.http_connection import HttpConnection
 from gateway.upstreams.http_parser import ReplyFault, ReplyTimeoutFault
+from gateway.upstreams.known_replies import WholeReply
 
 BUFFER_BYTES: Final = 128 * 1024  # beyond this, nothing more is taken from the connection until somebody reads
 
@@ -107,9 +108,18 @@ class OpenAIReply(UpstreamReply):
             self._connection.pause_reading()
         self._wake()
 
+    def receive_whole(self, reply: WholeReply) -> None:
+        self.status, self.headers = reply.status, reply.headers
+        self._parts.append(reply.body)
+        self._size = len(reply.body)
+        self._connection, self._is_complete = None, True
+        if not self.head.done():
+            self.head.set_result(None)
+
     def complete(self) -> None:
         self._connection, self._is_complete = None, True
-        self._linger.stop(self)
+        if self._is_finished:
+            self._linger.stop(self)
         self._wake()
 
     def fail(self, fault: ReplyFault) -> None:

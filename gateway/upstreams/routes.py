@@ -4,10 +4,10 @@ import asyncio
 import random
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -85,14 +85,19 @@ class Routes:
             raise errors.UpstreamDisabled(f"The upstream {name!r} is disabled: its api_key is empty.")
         return (self._usable[name],)
 
-    async def send(self, candidates: Sequence[Upstream], request: UpstreamRequest) -> UpstreamAnswer:
+    def send(self, candidates: Sequence[Upstream], request: UpstreamRequest) -> Coroutine[Any, Any, UpstreamAnswer]:
         """The first usable reply and who gave it; when all fail, the last failure as it is."""
+        if len(candidates) == 1 and not self._count_retries(candidates[0], request):
+            return self._call(candidates[0], request)
+        return self._send_in_turn(candidates, request)
+
+    async def _send_in_turn(self, candidates: Sequence[Upstream], request: UpstreamRequest) -> UpstreamAnswer:
         # An open breaker only matters while there is another upstream to try.
         order: Sequence[Upstream] = candidates
         if len(candidates) > 1:
             order = [one for one in candidates if self.breakers[one.name].is_ready] or candidates[:1]
         for upstream in order:
-            outcome = await self._send_with_retries(upstream, request)
+            outcome = await self._send_repeatedly(upstream, request, self._count_retries(upstream, request))
             if upstream is order[-1] or not may_fall_back(outcome):
                 break
             await discard(outcome)
@@ -100,14 +105,15 @@ class Routes:
             raise outcome
         return UpstreamAnswer(upstream, outcome)
 
-    def _send_with_retries(self, upstream: Upstream, request: UpstreamRequest) -> Awaitable[Outcome]:
-        """The outcome of one upstream after as many retries as may help."""
+    def _count_retries(self, upstream: Upstream, request: UpstreamRequest) -> int:
+        """How often an upstream may be asked again."""
         retries = self._retries[upstream.name]
         if retries is None:
-            retries = 0 if request.repeatable else LATER_RETRIES
-        return self._send_repeatedly(upstream, request, retries) if retries else self._send_once(upstream, request)
+            return 0 if request.repeatable else LATER_RETRIES
+        return retries
 
     async def _send_repeatedly(self, upstream: Upstream, request: UpstreamRequest, retries: int) -> Outcome:
+        """The outcome of one upstream after as many retries as may help."""
         started = self._clock.monotonic()
         for attempt in range(retries):
             outcome = await self._send_once(upstream, request)
@@ -125,18 +131,28 @@ class Routes:
         return await self._send_once(upstream, request)
 
     async def _send_once(self, upstream: Upstream, request: UpstreamRequest) -> Outcome:
+        try:
+            return (await self._call(upstream, request)).reply
+        except errors.UpstreamError as error:
+            return error
+
+    async def _call(self, upstream: Upstream, request: UpstreamRequest) -> UpstreamAnswer:
+        """One call, which counts for or against the upstream's health."""
         breaker = self.breakers[upstream.name]
         breaker.record_start()
-        outcome: Outcome
         try:
-            outcome = await send_in_dialect(upstream, request)
+            reply = await send_in_dialect(upstream, request)
         except errors.UpstreamError as error:
-            outcome = error
-        if has_failed(outcome):
+            if has_failed(error):
+                breaker.record_failure()
+            else:
+                breaker.record_success()
+            raise
+        if reply.status >= 500:
             breaker.record_failure()
         else:
             breaker.record_success()
-        return outcome
+        return UpstreamAnswer(upstream, reply)
 
     def _match(self, model: str) -> tuple[Upstream, ...]:
         disabled: ModelRoute | None = None

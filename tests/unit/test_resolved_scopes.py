@@ -17,7 +17,8 @@ from gateway.domain.exchange import Exchange
 from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.upstream import Capabilities
-from gateway.pipeline import REMEMBERED_BYTES, Pipeline, PreparedRequest
+from gateway.pipeline import Pipeline, PreparedRequest
+from gateway.resolved_scope import REMEMBERED_BYTES
 from gateway.resources.registry import load_registry
 from gateway.settings import Settings
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore

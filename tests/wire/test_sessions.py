@@ -15,7 +15,7 @@ import pytest
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import ANONYMOUS
 from gateway.errors import StoreError
-from gateway.pipeline import find_session_change
+from gateway.sessions.sessions import find_session_change
 from gateway.stores import sqlite_connection
 from tests.support.gateway import Client, Start
 from tests.support.management_client import manage

@@ -11,7 +11,7 @@ from msgspec import Raw
 from msgspec.structs import astuple
 
 from gateway.domain.chat import ChatRequest
-from gateway.domain.injection import ClientTool, ClientTools
+from gateway.domain.injection import NO_TOOLS, ClientTool, ClientTools
 from gateway.errors import InvalidJson, InvalidRequest
 
 KINDS = {str: "a string", bool: "a boolean", int: "an integer", dict: "an object"}
@@ -34,7 +34,6 @@ _tools = msgspec.json.Decoder(list[Raw])
 
 ABSENT = Raw()
 TOOL_FIELDS = ("tool_choice", "tools")
-NO_TOOLS = ClientTools()
 
 Decoded = TypeVar("Decoded")
 

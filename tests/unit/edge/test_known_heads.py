@@ -24,6 +24,7 @@ from gateway.settings import AuthSettings, KeySettings, LimitSettings, Settings
 PATH = "/v1/chat/completions"
 SEQUENCES, REQUESTS = 150, 9
 MAX_BODY = 1000
+LONGEST = 10**9
 
 
 class Echo:
@@ -241,13 +242,14 @@ def test_only_so_many_heads_are_remembered_and_the_oldest_goes_first():
 
 
 def test_a_connection_whose_heads_always_differ_is_no_longer_looked_at():
-    heads = ConnectionHeads(KnownHeads())
+    known = KnownHeads()
+    heads = ConnectionHeads(known)
     for number in range(PATIENCE):
-        outline = heads.outline(HEAD.replace(b"*/*", b"%d" % number) % b"7")
-        assert outline is not None
-        assert heads.recall(outline.key) is None
+        assert heads.recall(HEAD.replace(b"*/*", b"%d" % number) % b"7", LONGEST) is None
         heads.learn(FOUND, [(b"content-length", b"7")], usual=True)
-    assert heads.outline(HEAD % b"7") is None
+    known.add(outline_key(HEAD % b"7"), FOUND, [(b"content-length", b"7")])
+    assert heads.recall(HEAD % b"7", LONGEST) is None
+    assert ConnectionHeads(known).recall(HEAD % b"7", LONGEST) is not None
 
 
 def make_auth(*secrets: str) -> Callable[[], Authenticator]:
@@ -261,3 +263,53 @@ def test_a_known_head_is_admitted_only_as_long_as_its_key_is_valid():
     AccessControl(HostCheck([]), make_auth("mine")()).admit(headers, head)
     with pytest.raises(InvalidApiKey):
         AccessControl(HostCheck([]), make_auth("other")()).admit(headers, head)
+
+
+def outline_key(data: bytes) -> bytes:
+    outline = outline_head(data)
+    assert outline is not None
+    return outline.key
+
+
+def make_connection(*data: bytes) -> ConnectionHeads:
+    """A connection to a server that knows the heads of these requests, and has just been sent them."""
+    known = KnownHeads()
+    for one in data:
+        known.add(outline_key(one), FOUND, [(b"content-length", b"1")])
+    heads = ConnectionHeads(known)
+    for one in data:
+        assert heads.recall(one, LONGEST) is not None
+    return heads
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        HEAD % b"8" + b"{}",
+        HEAD % b"123456789" + b"{}",
+        HEAD % b"0",
+        HEAD % b"",
+        HEAD % b"-1",
+        HEAD % b"1 ",
+        HEAD % b"1234567890",
+        HEAD % b"7\r\nX: 1",
+        (HEAD % b"7")[:-1],
+        (HEAD % b"7").replace(b"*/*", b"text/plain"),
+        (HEAD % b"7").replace(b"POST", b"PUT"),
+        b"",
+    ],
+)
+@pytest.mark.parametrize("limit", [5, 10**9])
+def test_the_last_head_of_a_connection_is_recognized_as_it_is_among_all(data: bytes, limit: int):
+    last, fresh = make_connection(HEAD % b"7"), make_connection()
+    fresh._known = last._known
+    assert last.recall(data, limit) == fresh.recall(data, limit)
+
+
+def test_a_connection_may_change_between_known_heads():
+    other = HEAD.replace(b"*/*", b"text/plain")
+    heads = make_connection(HEAD % b"7", other % b"7")
+    for head in (HEAD, other, other, HEAD):
+        found = heads.recall(head % b"12" + b"{", LONGEST)
+        assert found is not None
+        assert (found.size, found.length) == (len(head % b"12"), 12)

@@ -206,7 +206,7 @@ class KeepsIdleBytes(HttpConnection):
             self.data_received(stash)
 
     def data_received(self, data: bytes) -> None:
-        if self._parser is None:
+        if self._sink is None:
             self.stash += data
         else:
             super().data_received(data)

@@ -31,6 +31,9 @@ class Notes:
         assert data
         self.body += data
 
+    def receive_whole(self, reply: object) -> None:
+        raise AssertionError("the connection's part")
+
     def complete(self) -> None:
         raise AssertionError("the connection's part")
 

@@ -32,6 +32,7 @@ class ChatDialect(Dialect):
     path = "/v1/chat/completions"
     upstream_path = "/chat/completions"
     keepalive = b": working\n\n"
+    shaping_fields = tools.SHAPING
 
     check_messages = staticmethod(requests.check_messages)
     find_question = staticmethod(requests.find_question)

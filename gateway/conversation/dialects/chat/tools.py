@@ -5,11 +5,12 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw
 
-from gateway.conversation.dialects.raw_body import UNREADABLE, describe_named, find_calls, read_tools
+from gateway.conversation.dialects.raw_body import TOOL_FIELDS, UNREADABLE, describe_named, find_calls, read_tools
 from gateway.domain.chat import ChatRequest
 from gateway.domain.injection import ClientTool, ClientTools
 
 EXCLUSIVE = ("functions", "function_call", "prediction", "n")  # fields that may rule out tools of ours
+SHAPING = frozenset({*TOOL_FIELDS, *EXCLUSIVE, "max_tokens", "max_completion_tokens", "max_output_tokens"})
 
 
 class _Named(msgspec.Struct):
