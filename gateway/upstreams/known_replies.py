@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 MAX_KNOWN: Final = 4  # a server that puts the time or an id into its heads never sends the older ones again
+PATIENCE: Final = 64  # heads that were remembered in vain, until no more are: each may carry an id of its own
 MAX_HEAD: Final = 4096  # bytes of a head that is remembered
 MAX_DIGITS: Final = 9  # of the length of a reply that can arrive in one piece
 HEAD_END: Final = b"\r\n\r\n"
@@ -38,6 +39,7 @@ class KnownReplyHeads:
     def __init__(self, head_limit: int) -> None:
         self._longest = min(MAX_HEAD, head_limit - MAX_DIGITS)
         self._known: tuple[KnownReplyHead, ...] = ()  # the newest first
+        self._patience = PATIENCE
 
     def recall(self, data: bytes) -> WholeReply | None:
         """The reply that `data` is, if its head is known and it ends with `data`; None: parse it."""
@@ -48,6 +50,7 @@ class KnownReplyHeads:
             last = data.find(after, first, first + MAX_DIGITS + len(after))
             digits, size = data[first:last], last + len(after)
             if last > first and digits.isdigit() and len(data) - size == int(digits):
+                self._patience = PATIENCE
                 headers = known.headers.copy()
                 headers["content-length"] = digits.decode()
                 return WholeReply(known.status, headers, data[size:])
@@ -55,6 +58,10 @@ class KnownReplyHeads:
 
     def learn(self, data: bytes, status: int, headers: dict[str, str]) -> None:
         """Remember the head of a reply that came in one piece, with a Content-Length, and left its connection open."""
+        if not self._patience:
+            self._known = ()
+            return
+        self._patience -= 1
         end = data.find(HEAD_END, 0, self._longest)
         if end < 0:
             return

@@ -7,7 +7,7 @@ import pytest
 
 from gateway.upstreams.http_connection import ConnectionState, HttpConnection
 from gateway.upstreams.http_parser import ReplyFault
-from gateway.upstreams.known_replies import MAX_DIGITS, MAX_KNOWN, KnownReplyHeads, WholeReply
+from gateway.upstreams.known_replies import MAX_DIGITS, MAX_KNOWN, PATIENCE, KnownReplyHeads, WholeReply
 
 LIMIT = 4096
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -175,3 +175,21 @@ def test_large_heads_are_not_kept() -> None:
     exchange(known, reply)
     known.learn(reply, 200, {"content-length": "1"})
     assert known.recall(reply) is None
+
+
+def build_reply(id: int) -> bytes:
+    return OK + b"content-length: 2\r\nx-request-id: %d\r\n\r\n{}" % id
+
+
+def test_a_server_that_never_repeats_a_head_is_no_longer_remembered() -> None:
+    known = KnownReplyHeads(LIMIT)
+    for id in range(PATIENCE + 1):
+        known.learn(build_reply(id), 200, {"content-length": "2"})
+    assert all(known.recall(build_reply(id)) is None for id in range(PATIENCE + 1))
+
+
+def test_a_head_that_comes_again_renews_the_patience() -> None:
+    known = KnownReplyHeads(LIMIT)
+    for id in range(2 * PATIENCE):
+        known.learn(build_reply(id), 200, {"content-length": "2"})
+        assert known.recall(build_reply(id)) is not None
