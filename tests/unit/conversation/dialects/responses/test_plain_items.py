@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
@@ -13,8 +13,7 @@ from gateway.conversation.dialects.responses import request as requests
 from gateway.conversation.dialects.responses.dialect import RESPONSES
 from gateway.conversation.dialects.responses.references import stands_alone
 
-OPENINGS = ['{"role":"user","content":"', '{"role": "assistant", "content": "']
-PIECES = [*OPENINGS, '","id":"msg_1"', '"', "\\", "x", "}", " ", "é"]
+PIECES = ["x", "é", "{", "}", '\\"', "\\\\", '","id":"msg_1', '","type": "item_reference', '", "content":"', '"', "\\"]
 REFERENCE = b'{"role":"user","content":"Hi","type":"item_reference","id":"msg_1"}'
 texts = st.text(alphabet='ab\n"é\\{}', max_size=6)
 odd: Any = st.one_of(texts, st.none(), st.just([]), st.just({"text": "x"}))
@@ -48,7 +47,7 @@ def test_what_is_skipped_has_a_role_and_a_text_and_nothing_else(written: str) ->
     try:
         fields = json.loads(bytes(item), object_pairs_hook=list)
     except ValueError:
-        assume(False)
+        return  # such an item never comes here
     if not requests.skip_texts([item]):
         assert [name for name, _ in fields] == ["role", "content"]
         assert isinstance(fields[1][1], str)
