@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import is_
 from time import monotonic
 
 from gateway.conversation.response_quota import ResponseQuota
@@ -24,15 +25,26 @@ log = logging.getLogger(__name__)
 
 
 class WaitingResponse:
-    """The values of one response that wait for the store."""
+    """The values of a response that wait for the store; those of others may go with them."""
 
-    __slots__ = ("counted", "key", "since", "values", "weight", "workspace")
+    __slots__ = ("counted", "key", "others", "since", "values", "workspace")
 
     def __init__(self, key: str, workspace: str, values: dict[str, bytes], counted: int) -> None:
         self.key, self.workspace, self.values = key, workspace, values
         self.counted = counted  # bytes, as the quota counts them
-        self.weight = counted + OVERHEAD * len(values)  # bytes in memory, roughly
+        self.others = 0  # responses that were joined to it
         self.since = monotonic()
+
+    @property
+    def weight(self) -> int:
+        """Bytes in memory, roughly."""
+        return self.counted + OVERHEAD * len(self.values)
+
+    def join(self, other: "WaitingResponse") -> None:
+        """Take what waits of another response of the same workspace, which came later."""
+        self.values.update(other.values)
+        self.counted += other.counted
+        self.others += 1
 
 
 class ResponseQueue:
@@ -47,19 +59,20 @@ class ResponseQueue:
 
     def __init__(self, store: EphemeralStore, ttl: float, quota: ResponseQuota) -> None:
         self._store, self._ttl, self._quota = store, ttl, quota
-        self._waiting: dict[str, WaitingResponse] = {}  # by their keys, oldest first
+        self._waiting: dict[str, WaitingResponse] = {}  # by their keys or numbers, oldest first
         self._values: dict[str, bytes] = {}  # of all of them
         self._bytes = 0  # of all of them
         self._held: Counter[str] = Counter()  # the same by workspace
         self._later: deque[Callable[[], WaitingResponse | None]] = deque()  # those that are not described yet
         self._later_since = self._later_bytes = 0.0
+        self._joined = 0  # that were described later, together
         self._room: dict[str, int] = {}  # bytes that each workspace may still add to them
         self._late = False  # the last batch was
         self._wake = asyncio.Event()
         self._writing = asyncio.Lock()
 
     def __len__(self) -> int:
-        return len(self._waiting) + len(self._later)
+        return len(self._waiting) + sum(one.others for one in self._waiting.values()) + len(self._later)
 
     def find(self, keys: Iterable[str]) -> dict[str, bytes]:
         """Those of these values that wait."""
@@ -88,15 +101,28 @@ class ResponseQueue:
         return True
 
     def settle(self) -> None:
-        """Describe what was to be described later; whoever left it has seen to it that it will be written."""
-        while self._later:
-            one = self._later.popleft()()
-            if one is not None:
-                one.since = self._later_since
-                self._quota.charge(one.workspace, one.counted)
-                self._put(one)
+        """Describe what was to be described later; whoever left it has seen to it that it will be written.
+
+        All of a workspace goes as one from here on: it is counted, written and let go together.
+        """
+        joined: dict[str, WaitingResponse] = {}
+        try:
+            while self._later:
+                one = self._later.popleft()()
+                if one is not None and (first := joined.setdefault(one.workspace, one)) is not one:
+                    first.join(one)
+        finally:
+            for one in joined.values():
+                self._put_joined(one)
         self._room.clear()
         self._later_bytes = 0
+
+    def _put_joined(self, one: WaitingResponse) -> None:
+        self._quota.charge(one.workspace, one.counted)
+        self._joined += 1
+        one.key = f"joined {self._joined}"  # so that a response which replaces one of them leaves the others alone
+        one.since = self._later_since
+        self._put(one)
 
     def add_now(self, one: WaitingResponse) -> bool | None:
         """Queue a response; False if its workspace keeps too much, None if it has to wait for the store: `add` it."""
@@ -146,10 +172,23 @@ class ResponseQueue:
                 self._late = monotonic() - batch[0].since > LATE_SECONDS
 
     async def _write(self, batch: Sequence[WaitingResponse]) -> None:
-        await self._store.append_many({key: value for one in batch for key, value in one.values.items()}, self._ttl)
+        values: dict[str, bytes] = {}
+        for one in batch:
+            values.update(one.values)
+        await self._store.append_many(values, self._ttl)
+        if len(batch) == len(self._waiting) and all(map(is_, batch, self._waiting.values())):
+            self._remove_all()
+            return
         for one in batch:
             if self._waiting.get(one.key) is one:
                 self._remove(one)
+
+    def _remove_all(self) -> None:
+        """Nothing came while the last batch was written: that is the rule, and costs less than one by one."""
+        self._waiting.clear()
+        self._values.clear()
+        self._held.clear()
+        self._bytes = 0
 
     def _remove(self, one: WaitingResponse) -> None:
         del self._waiting[one.key]

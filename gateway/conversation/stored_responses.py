@@ -169,12 +169,12 @@ class StoredResponses:
         data = _encode(record)
         if len(data) > MAX_RESPONSE_BYTES:
             return None
-        key = make_key(owner, identity)
-        pointer = key.encode()
-        values = {
-            make_key(owner, id, ITEM_PREFIX): pointer for id in items[:MAX_NAMED_ITEMS] if id and len(id) <= MAX_ITEM_ID
-        }
-        values[key] = data
+        start = begin_key(owner.workspace, owner.principal, owner.user)
+        key = end_key(start, identity, PREFIX)
+        values, pointer = {key: data}, key.encode()
+        for id in items[:MAX_NAMED_ITEMS]:
+            if id and len(id) <= MAX_ITEM_ID:
+                values[end_key(start, id, ITEM_PREFIX)] = pointer
         return WaitingResponse(key, owner.workspace, values, len(data))
 
     async def count_bytes(self, workspace: str) -> int:
@@ -194,10 +194,14 @@ class StoredResponses:
 
 def make_key(owner: ConversationOwner, identity: str, prefix: str = PREFIX) -> str:
     """A hash, so that ids of any length and content make a key; sessions do not count, the id says enough."""
-    group, begun = begin_key(owner.workspace, owner.principal, owner.user)
-    whole = begun.copy()
+    return end_key(begin_key(owner.workspace, owner.principal, owner.user), identity, prefix)
+
+
+def end_key(start: KeyStart, identity: str, prefix: str) -> str:
+    """The key of an id of the owner whose keys begin like this."""
+    whole = start.hashed.copy()
     whole.update(_encode(identity) + b"]")
-    return f"{prefix}{group}{whole.hexdigest()}"
+    return f"{prefix}{start.group}{whole.hexdigest()}"
 
 
 @lru_cache(REMEMBERED_OWNERS)

@@ -161,3 +161,51 @@ async def test_the_job_writes_what_was_left_for_later(queue: ResponseQueue, stor
             break
     job.cancel()
     assert len(await store.find_appended(["a"])) == 1
+
+
+async def test_one_that_replaces_a_joined_one_leaves_the_others(queue: ResponseQueue, store: FallibleStore) -> None:
+    for key in "abc":
+        assert queue.add_later("w", 100, later(key, 1))
+    queue.settle()
+    assert (len(queue._waiting), len(queue)) == (1, 3)
+    for key in "ab":
+        assert queue.add_now(later(key, 2)())
+    assert queue.find("abc") == {"a": b"xx", "b": b"xx", "c": b"x"}
+    await queue.flush()
+    assert await store.find_appended(["a", "b", "c"]) == {"a": b"xx", "b": b"xx", "c": b"x"}
+    assert (len(queue), queue._bytes, queue._values, dict(queue._held)) == (0, 0, {}, {})
+
+
+async def test_what_is_queued_while_a_joined_batch_is_written_stays(queue: ResponseQueue, store: FallibleStore) -> None:
+    append_many = store.append_many
+
+    async def add_meanwhile(values: Mapping[str, bytes], ttl: float) -> None:
+        store.append_many = append_many  # type: ignore[method-assign]
+        assert queue.add_now(later("b", 2)())
+        assert queue.add_later("w", 100, later("c"))
+        await append_many(values, ttl)
+
+    store.append_many = add_meanwhile  # type: ignore[method-assign]
+    for key in "ab":
+        assert queue.add_later("w", 100, later(key, 1))
+    await queue.flush()
+    assert (list(queue._values), len(queue)) == (["b"], 2)
+    await queue.flush()
+    assert (await store.find_appended(["b"]), len(queue), queue._bytes) == ({"b": b"xx"}, 0, 0)
+
+
+async def test_workspaces_are_joined_and_charged_each_for_itself(store: FallibleStore) -> None:
+    quota = ResponseQuota(store, 60.0, lambda _: 10_000)
+    queue = ResponseQueue(store, 60.0, quota)
+
+    def describe(key: str, workspace: str) -> Describe:
+        return lambda: WaitingResponse(key, workspace, {key: b"x"}, 10)
+
+    for workspace in "vw":
+        assert await quota.add(workspace, 0)
+    for key, workspace in ("a", "v"), ("b", "w"), ("c", "v"):
+        assert queue.add_later(workspace, 100, describe(key, workspace))
+    queue.settle()
+    assert [(one.workspace, list(one.values)) for one in queue._waiting.values()] == [("v", ["a", "c"]), ("w", ["b"])]
+    await queue.flush()
+    assert [await quota.count_bytes(one) for one in "vw"] == [20, 10]

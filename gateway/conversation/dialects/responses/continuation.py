@@ -10,7 +10,7 @@ from gateway.conversation.dialects.responses.items import read_item
 from gateway.conversation.hidden_turns import ConversationOwner
 from gateway.conversation.stored_responses import MAX_CHAIN, StoredResponses
 from gateway.domain.chat import ChatRequest, ContinuedResponses
-from gateway.domain.upstream import Upstream
+from gateway.domain.upstream import Upstream, intersect_capabilities
 from gateway.errors import InvalidRequest, PreviousResponseNotFound, quote
 
 PREVIOUS = "previous_response_id"
@@ -21,7 +21,7 @@ _encode = msgspec.json.Encoder().encode
 
 def is_native(upstreams: Sequence[Upstream]) -> bool:
     """Whether every upstream that may serve a request has responses itself."""
-    return all("responses" in upstream.capabilities.dialects for upstream in upstreams)
+    return "responses" in intersect_capabilities(tuple(upstreams)).dialects
 
 
 def check_account(request: ChatRequest, upstreams: Sequence[Upstream]) -> None:

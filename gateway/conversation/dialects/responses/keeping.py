@@ -67,7 +67,7 @@ class UpstreamResponse(msgspec.Struct, frozen=True):
 
 def wants_keeping(asked: ChatRequest) -> bool:
     """Whether the client wants its response kept; that is the default."""
-    return not is_unstored(asked.fields)
+    return "store" not in asked.fields or not is_unstored(asked.fields)
 
 
 class ResponseKeeper(msgspec.Struct):
@@ -104,7 +104,7 @@ class ResponseKeeper(msgspec.Struct):
 
     def _queue(self, read: ReadEnded, loop: TurnLoop | None, data: bytes) -> WaitingResponse | None:
         """Queue a response, if it can be continued; one that has to wait for the store is returned."""
-        queue, describe = self.stored.queue, partial(self._describe, read, data, loop)
+        queue = self.stored.queue
         if self.request.continued is None and (loop is None or not loop.hidden):
             if self.native and not self._needs_copy(loop):
                 last_id, changed = loop.last_id if loop is not None else "", not self.outgoing.unchanged
@@ -113,10 +113,11 @@ class ResponseKeeper(msgspec.Struct):
                 later, size = kept.describe, kept.most_bytes
             else:
                 # At most all that was said, the answer as it was shown and once more by its items.
-                later, size = describe, len(self.asked.raw) + 3 * len(data) + RECORD_BYTES
+                later = partial(self._describe, read, data, loop)
+                size = len(self.asked.raw) + 3 * len(data) + RECORD_BYTES
             if queue.add_later(self.owner.workspace, size, later):
                 return None
-        waiting = describe()
+        waiting = self._describe(read, data, loop)
         queued = waiting is None or queue.add_now(waiting)
         if not queued and queued is not None:
             self.degraded.add("store")
