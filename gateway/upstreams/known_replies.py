@@ -66,9 +66,11 @@ class KnownReplyHeads:
         if end < 0:
             return
         size, digits = end + len(HEAD_END), headers["content-length"].encode()
+        if len(digits) > MAX_DIGITS or len(data) - size != int(digits):
+            return  # it is the head of an interim reply, which came first
         for line in LENGTH_LINES:
             at = data.find(line + digits + b"\r\n", 0, size)
-            if at >= 0 and len(digits) <= MAX_DIGITS:
+            if at >= 0:
                 first, last = at + len(line), at + len(line) + len(digits)
                 known = KnownReplyHead(data[:first], data[last:size], status, dict(headers))
                 self._known = (known, *self._known[: MAX_KNOWN - 1])

@@ -193,3 +193,10 @@ def test_a_head_that_comes_again_renews_the_patience() -> None:
     for id in range(2 * PATIENCE):
         known.learn(build_reply(id), 200, {"content-length": "2"})
         assert known.recall(build_reply(id)) is not None
+
+
+def test_the_head_of_an_interim_reply_is_not_remembered_as_that_of_the_final_one() -> None:
+    hints = b"HTTP/1.1 103 Early Hints\r\ncontent-length: 0\r\n\r\n"
+    known = KnownReplyHeads(LIMIT)
+    known.learn(hints + OK + b"content-length: 0\r\n\r\n", 200, {"content-length": "0"})
+    assert known.recall(hints) is None
