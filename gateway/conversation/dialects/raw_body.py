@@ -72,7 +72,7 @@ class LargeBodySplitter:
 def list_openings(entries: Sequence[Raw], size: int = OPENING_BYTES) -> set[bytes]:
     """The ways in which entries begin; there are few, however long a conversation is."""
     try:
-        return {opening for (opening,) in set(map(get_opening_reader(size), entries))}
+        return set(chain.from_iterable(map(get_opening_reader(size), entries)))
     except struct.error:  # one is shorter than that
         return {bytes(memoryview(entry)[:size]) for entry in entries}
 
