@@ -10,6 +10,9 @@ import msgspec
 
 MAX_KNOWN: Final = 4  # a server that puts the time or an id into its heads never sends the older ones again
 PATIENCE: Final = 64  # heads that were remembered in vain, until no more are: each may carry an id of its own
+REST: Final = (
+    4096  # replies after which they are remembered again: a time that is told changes too rarely to matter then
+)
 MAX_HEAD: Final = 4096  # bytes of a head that is remembered
 MAX_DIGITS: Final = 9  # of the length of a reply that can arrive in one piece
 HEAD_END: Final = b"\r\n\r\n"
@@ -58,10 +61,12 @@ class KnownReplyHeads:
 
     def learn(self, data: bytes, status: int, headers: dict[str, str]) -> None:
         """Remember the head of a reply that came in one piece, with a Content-Length, and left its connection open."""
-        if not self._patience:
-            self._known = ()
-            return
         self._patience -= 1
+        if self._patience < 0:
+            self._known = ()
+            if self._patience <= -REST:
+                self._patience = PATIENCE
+            return
         end = data.find(HEAD_END, 0, self._longest)
         if end < 0:
             return

@@ -23,6 +23,11 @@ LARGE_BODY = 16 * 1024  # bytes from which one pass over a body saves more than 
 OPENING_BYTES = 20  # of an entry that tell its style: as many as the longest usual opening has
 SPEAKERS = ("system", "developer", "user", "assistant")
 SPOKEN = tuple(f'{{"role":{space}"{role}"'.encode() for role in SPEAKERS for space in ("", " "))  # how messages begin
+# How messages begin whose content is a text, with their roles; the quote that follows ends the text, unless it is escaped.
+TEXT_OPENINGS = {
+    f'{{"role":{space}"{role}",{space}"content":{space}"'.encode(): role for role in SPEAKERS for space in ("", " ")
+}
+TEXT_END = b'"}'
 LONGEST_TEXT = 500  # characters of a tool's name and description that are compared
 KNOWN_SCHEMAS = 64  # sets of them that are kept as a dialect writes them
 TOO_DEEP = "The body is nested too deeply."
@@ -75,6 +80,16 @@ def list_openings(entries: Sequence[Raw], size: int = OPENING_BYTES) -> set[byte
         return set(chain.from_iterable(map(get_opening_reader(size), entries)))
     except struct.error:  # one is shorter than that
         return {bytes(memoryview(entry)[:size]) for entry in entries}
+
+
+def find_text_role(message: Raw) -> str | None:
+    """The role of a message, which is valid JSON, if it has nothing but a role and a text with no quote in it.
+
+    Everything up to the last quote but the one that ends the text is then an opening of ours. A quote is found without
+    looking at each byte. The first bytes alone would not do: of a field that is there twice, the last one counts.
+    """
+    told = bytes(message)
+    return TEXT_OPENINGS.get(told[: told.rfind(b'"', 0, -len(TEXT_END)) + 1])
 
 
 @cache

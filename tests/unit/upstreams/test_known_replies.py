@@ -7,7 +7,7 @@ import pytest
 
 from gateway.upstreams.http_connection import ConnectionState, HttpConnection
 from gateway.upstreams.http_parser import ReplyFault
-from gateway.upstreams.known_replies import MAX_DIGITS, MAX_KNOWN, PATIENCE, KnownReplyHeads, WholeReply
+from gateway.upstreams.known_replies import MAX_DIGITS, MAX_KNOWN, PATIENCE, REST, KnownReplyHeads, WholeReply
 
 LIMIT = 4096
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -186,6 +186,14 @@ def test_a_server_that_never_repeats_a_head_is_no_longer_remembered() -> None:
     for id in range(PATIENCE + 1):
         known.learn(build_reply(id), 200, {"content-length": "2"})
     assert all(known.recall(build_reply(id)) is None for id in range(PATIENCE + 1))
+
+
+def test_heads_are_remembered_again_after_a_while() -> None:
+    known = KnownReplyHeads(LIMIT)
+    for id in range(PATIENCE + REST + 1):
+        known.learn(build_reply(id), 200, {"content-length": "2"})
+    assert known.recall(build_reply(PATIENCE + REST - 1)) is None
+    assert known.recall(build_reply(PATIENCE + REST)) is not None
 
 
 def test_a_head_that_comes_again_renews_the_patience() -> None:

@@ -1,14 +1,13 @@
 """Putting texts into messages without decoding what need not change."""
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
 from gateway.conversation.dialects.cache_marker import choose_marker
-from gateway.conversation.dialects.raw_body import OPENING_BYTES, SPEAKERS
+from gateway.conversation.dialects.raw_body import find_text_role
 from gateway.domain.agent import Placement
 from gateway.domain.injection import PlacedTexts
 from gateway.domain.json_text import BLANK_LINE, quote_json
@@ -16,7 +15,6 @@ from gateway.errors import InvalidRequest
 
 LEADING = ("system", "developer")
 OPEN_PART = b'{"type":"text","text":"'
-OPENING_ROLES = [(role, f'{{"role":{space}"{role}"'.encode()) for role in SPEAKERS for space in ("", " ")]
 
 _encode = msgspec.json.Encoder().encode
 _object = msgspec.json.Decoder(dict[str, Raw])
@@ -119,20 +117,14 @@ def encode_text_part(text: bytes) -> Raw:
 
 
 def read_role(message: Raw) -> str | None:
-    """Its role; most messages begin with it, so that the rest need not be read."""
-    role = find_opening_role(bytes(memoryview(message)[:OPENING_BYTES]))
+    """Its role; of a message that is nothing but a text, which may be long, only the ends are read."""
+    role = find_text_role(message)
     if role is not None:
         return role
     try:
         return _head.decode(message).role
     except msgspec.MsgspecError as fault:
         raise InvalidRequest("A message's role must be a string.", param="messages") from fault
-
-
-@lru_cache(maxsize=1024)
-def find_opening_role(opening: bytes) -> str | None:
-    """The role of a message that begins like this, if that tells."""
-    return next((role for role, written in OPENING_ROLES if opening.startswith(written)), None)
 
 
 def place_anchored(messages: Sequence[Raw], texts: PlacedTexts, placement: Placement) -> list[Raw]:

@@ -13,6 +13,7 @@ from gateway.conversation.dialects.raw_body import (
     LargeBodySplitter,
     decode_fields,
     decode_scalar,
+    find_text_role,
 )
 from gateway.conversation.dialects.responses.items import (
     MESSAGE,
@@ -43,10 +44,6 @@ CHECKED = tuple(f'"{name}"'.encode() for name in ("previous_response_id", "conve
 REFERENCE = b"item_reference"
 SHORTEST_REPEATED = len(',"input":0')  # bytes that a field which is checked takes at least
 FIELD_BYTES, INPUT_BYTES = len('"":,'), len('{"input":}')  # around names and values that are written without spaces
-# How messages begin whose content is a text; the quote that follows is the end of it, unless it is escaped.
-TEXT_OPENINGS = frozenset(
-    f'{{"role":{space}"{role}",{space}"content":{space}"'.encode() for role in SPEAKERS for space in ("", " ")
-)
 ESCAPED = re.compile(rb"\\u00(?:5[fF]|6[1-9a-fA-F]|7[0-9aA])")  # a letter of such names
 
 _encode = msgspec.json.Encoder().encode
@@ -151,14 +148,8 @@ def are_plain(items: Sequence[Raw]) -> bool:
 
 
 def skip_texts(items: Sequence[Raw]) -> list[Raw]:
-    """The items, which are valid JSON, without those that have nothing but a role and a text with no quote in it.
-
-    Of such an item, everything up to the last quote but the one that ends its text is an opening of ours. A quote is
-    found without looking at each byte, so most of a long conversation is not read a second time.
-    """
-    return [
-        item for item in items if (told := bytes(item))[: told.rfind(b'"', 0, -len(b'"}')) + 1] not in TEXT_OPENINGS
-    ]
+    """The items without plain texts: so most of a long conversation is not read a second time."""
+    return [item for item in items if find_text_role(item) is None]
 
 
 def read_style(items: Sequence[Raw]) -> MessageStyle:

@@ -7,9 +7,10 @@ import orjson
 import pytest
 from msgspec import Raw
 
-from gateway.conversation.dialects.chat.placement import place
+from gateway.conversation.dialects.chat.placement import place, place_anchored
+from gateway.conversation.dialects.chat.request import read_user_texts
 from gateway.domain.agent import Placement
-from gateway.domain.injection import PlacedTexts
+from gateway.domain.injection import AnchoredBlock, PlacedTexts
 from gateway.domain.json_text import escape_json
 from gateway.errors import InvalidRequest
 
@@ -166,3 +167,37 @@ def test_a_role_is_found_however_the_message_is_written(written: bytes) -> None:
 def test_a_role_that_begins_like_another_is_another(role: str) -> None:
     other = {"role": role, "content": "x"}
     assert placed(other, USER) == [{"role": "system", "content": "STABLE"}, other, USER]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        b'{"role":"system","role":"user","content":"x"}',
+        rb'{"role":"system","content":"x","r\u006fle":"user"}',
+        b'{"role": "developer", "content": "decoy", "content": "x", "role": "user"}',
+    ],
+)
+def test_of_a_role_that_is_told_twice_the_last_one_counts(written: bytes) -> None:
+    found = place([Raw(written)], PlacedTexts(stable=b"STABLE"), Placement.SYSTEM)
+    assert [msgspec.json.decode(message) for message in found] == [
+        {"role": "system", "content": "STABLE"},
+        {"role": "user", "content": "x"},
+    ]
+
+
+def test_a_role_that_becomes_something_else_is_refused() -> None:
+    with pytest.raises(InvalidRequest):
+        place([Raw(b'{"role":"user","role":7,"content":"x"}')], PlacedTexts(stable=b"STABLE"), Placement.SYSTEM)
+
+
+@pytest.mark.parametrize("placement", [Placement.TURN, Placement.TURN_USER])
+def test_anchors_count_the_user_messages_that_questions_are_read_from(placement: Placement) -> None:
+    messages = [
+        Raw(b'{"role":"assistant","role":"user","content":"first"}'),
+        Raw(b'{"role":"user","content":"second"}'),
+    ]
+    last = len(read_user_texts(messages)) - 1
+    texts = PlacedTexts(anchored=(AnchoredBlock(last, "block", b"BLOCK"),))
+    found = place_anchored(messages, texts, placement)
+    assert bytes(found[0]) == bytes(messages[0])
+    assert b"BLOCK" in bytes(found[-2] if placement is Placement.TURN else found[-1])
