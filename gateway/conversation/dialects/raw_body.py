@@ -23,7 +23,7 @@ LARGE_BODY = 16 * 1024  # bytes from which one pass over a body saves more than 
 OPENING_BYTES = 20  # of an entry that tell its style: as many as the longest usual opening has
 SPEAKERS = ("system", "developer", "user", "assistant")
 SPOKEN = tuple(f'{{"role":{space}"{role}"'.encode() for role in SPEAKERS for space in ("", " "))  # how messages begin
-# How messages begin whose content is a text, with their roles; the quote that follows ends the text, unless it is escaped.
+# How messages begin whose content is a text, with their roles; the next quote ends the text, unless it is escaped.
 TEXT_OPENINGS = {
     f'{{"role":{space}"{role}",{space}"content":{space}"'.encode(): role for role in SPEAKERS for space in ("", " ")
 }
