@@ -14,7 +14,7 @@ from gateway.domain.injection import Injection, PlacementTarget
 from gateway.domain.principal import Principal
 from gateway.domain.scope import Scope
 from gateway.domain.upstream import Capabilities, Upstream
-from gateway.selection.window import WindowTable
+from gateway.selection.window import WindowRoom, WindowTable
 from gateway.sessions.sessions import SessionUse
 
 REMEMBERED_BYTES = 512  # of a request's names; more of them are looked up each time
@@ -22,16 +22,16 @@ RESOLVED_BYTES = 2_600  # of a resolved scope without its names
 
 
 class UsualContext(msgspec.Struct, frozen=True):
-    """What every request of a scope gets that says nothing about tools or the length of its answer."""
+    """What every request of a scope gets that says nothing about tools and fits into the model's window."""
 
     injection: Injection  # without tools, and the same whatever the request asks
     has_texts: bool
-    max_bytes: int  # of a request that certainly leaves room for it in the model's window
+    room: WindowRoom | None  # that it leaves in the model's window; None: more than anybody needs
     unless: frozenset[str]  # fields of a request that has to be looked at
 
     def suits(self, request: ChatRequest) -> bool:
         """Whether a request gets it without being looked at any further."""
-        return len(request.raw) <= self.max_bytes and self.unless.isdisjoint(request.fields)
+        return self.unless.isdisjoint(request.fields) and (self.room is None or self.room.certainly_fits(request))
 
 
 class ResolvedScope(msgspec.Struct, frozen=True):
@@ -56,11 +56,11 @@ def remember_usual(
     """Keep the injection with the scope under `key`, if others of that scope get it without being looked at."""
     exchange, request, injection = order.exchange, order.request, known.injection
     shaping = request.dialect.shaping_fields
-    if shaping is None or resolved.usual is not None or injection.tools is not None:
+    if resolved.usual is not None or injection.tools is not None:
         return
     partition = exchange.snapshot.partitions[order.workspace]
     if shaping.isdisjoint(request.fields) and partition.peek(key) is resolved:
-        room = windows.count_room(order.model, order.scope, order.keys[order.tool_names].budget)
+        room = windows.measure_room(order.model, order.scope, order.keys[order.tool_names].budget)
         usual = UsualContext(injection, bool(injection.texts), room, shaping)
         weight = RESOLVED_BYTES + 3 * count_names(exchange, request) + known.weigh()
         partition.put(key, replace(resolved, usual=usual), weight, known.shared)

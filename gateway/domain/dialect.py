@@ -31,8 +31,7 @@ class RequestDialect(Protocol):
     """
 
     name: DialectName
-    # About tools or the length of an answer: requests without them get what others of their scope do. None: unknown.
-    shaping_fields: frozenset[str] | None = None
+    shaping_fields: frozenset[str]  # about tools: requests without them get what others of their scope do
 
     def decode(self, body: bytes) -> "ChatRequest":
         """The request; raises InvalidRequest for what the gateway has to look at and cannot read."""

@@ -1,6 +1,5 @@
 """How much fits into a model's context window beside what the client sends and wants to get back."""
 
-import sys
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
@@ -37,6 +36,20 @@ LIMITS = frozenset(OUTPUT_FIELDS)
 REMEMBERED = 1024  # names of models
 
 
+class WindowRoom(msgspec.Struct, frozen=True):
+    """What the window of a model leaves to the requests of a scope, besides what may be injected."""
+
+    scope: Scope
+    tokens: int  # of a request and its answer; a token has at least one byte
+    max_bytes: int  # of a request that does not limit its answer
+
+    def certainly_fits(self, request: ChatRequest) -> bool:
+        """Whether a request fits by its bytes, so that no tokens have to be counted."""
+        if LIMITS.isdisjoint(request.fields):
+            return len(request.raw) <= self.max_bytes
+        return len(request.raw) + read_output_limit(request, self.scope) <= self.tokens
+
+
 class WindowTable(msgspec.Struct, frozen=True):
     """Windows by model; a name that ends in `*` stands for all that begin so, and the longest that fits wins."""
 
@@ -60,12 +73,13 @@ class WindowTable(msgspec.Struct, frozen=True):
         window = self.find(model)
         return window is not None and size + read_output_limit(request, scope) > window
 
-    def count_room(self, model: str, scope: Scope, budget: int) -> int:
-        """The bytes of a request without limits of its own up to which `may_be_exceeded` is False."""
+    def measure_room(self, model: str, scope: Scope, budget: int) -> WindowRoom | None:
+        """What there is room for besides a budget; None: any request, since the window is not known."""
         window = self.find(model)
         if window is None:
-            return sys.maxsize
-        return max(SMALL_REQUEST, window - find_default_limit(scope)) - budget
+            return None
+        usual = max(SMALL_REQUEST, window - find_default_limit(scope))
+        return WindowRoom(scope, window - budget, usual - budget)
 
     def _look_up(self, name: str) -> int | None:
         if name in self.configured:

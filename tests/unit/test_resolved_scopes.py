@@ -12,6 +12,8 @@ from msgspec.structs import replace
 from gateway import errors
 from gateway.builder.context_builder import ContextBuilder
 from gateway.collectors.contexts import build_merge
+from gateway.conversation.dialect import Dialect
+from gateway.conversation.dialects.chat.dialect import CHAT
 from gateway.conversation.hidden_turns import HiddenTurns
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import ANONYMOUS, Principal
@@ -49,9 +51,11 @@ class Asker:
         builder = ContextBuilder(WordCounter(), build_merge(load_registry()), b"secret", settings.defaults.budget)
         self.pipeline = Pipeline(routes, builder, HiddenTurns(MemoryEphemeralStore()), settings.defaults)
 
-    async def ask(self, who: Principal = ANONYMOUS, body: dict[str, Any] = BODY, **named: str) -> PreparedRequest:
+    async def ask(
+        self, who: Principal = ANONYMOUS, body: dict[str, Any] = BODY, dialect: Dialect = CHAT, **named: str
+    ) -> PreparedRequest:
         headers = [(f"x-context-{name}".encode(), value.encode()) for name, value in named.items()]
-        return await self.pipeline.prepare(Exchange("id", who, self.snapshot, headers), orjson.dumps(body))
+        return await self.pipeline.prepare(Exchange("id", who, self.snapshot, headers), orjson.dumps(body), dialect)
 
 
 @pytest.fixture

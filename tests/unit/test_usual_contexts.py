@@ -1,4 +1,4 @@
-"""A request that says nothing about tools or limits gets what others of its scope got, as if it had been looked at."""
+"""A request that says nothing about tools gets what others of its scope got, as if it had been looked at."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from gateway import errors
+from gateway.conversation.dialect import Dialect
 from gateway.conversation.dialects.chat.dialect import CHAT
+from gateway.conversation.dialects.messages.dialect import MESSAGES
+from gateway.conversation.dialects.responses.dialect import RESPONSES
 from gateway.domain.exchange import Exchange
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.snapshot import Snapshot
@@ -34,6 +37,9 @@ FIELDS: list[dict[str, Any]] = [
     {"prediction": {"type": "content"}},
     {"max_tokens": 5},
     {"max_completion_tokens": 10**6},
+    {"max_tokens": -1},
+    {"max_tokens": None},
+    {"max_tokens": "5"},
     {"context": {"agent": "other"}},
     {"model": "m2"},
     {"messages": [{"role": "user", "content": "x" * 2 * SMALL_REQUEST}]},
@@ -69,8 +75,55 @@ async def test_whatever_a_request_says_it_gets_the_same_with_and_without_a_usual
     assert describe(short) == describe(await asker.ask(body=BODY | fields, agent="editor"))
 
 
-@pytest.mark.parametrize("fields", FIELDS[2:10])
-async def test_fields_about_tools_and_limits_are_looked_at(asker: Asker, fields: dict[str, Any]) -> None:
+LIMITS = (1, 50, 10_000)
+OTHER_BODIES: dict[Dialect, dict[str, Any]] = {
+    RESPONSES: {"model": "m", "input": [{"role": "user", "content": "Hi"}]},
+    MESSAGES: {"model": "m", "max_tokens": 5, "messages": BODY["messages"]},
+}
+OTHER_FIELDS: list[dict[str, Any]] = [
+    {},
+    {"stream": True},
+    {"tools": [{"type": "function", "name": "get_context_resource", "parameters": {}}]},
+    {"tool_choice": {"type": "none"}},
+    {"max_output_tokens": 10**6, "max_tokens": 10**6},
+    {"instructions": "Be brief.", "system": "Be brief."},
+    {"store": False},
+    {"prompt": {"id": "pmpt_1"}},
+]
+
+
+@pytest.mark.parametrize("dialect", OTHER_BODIES)
+@pytest.mark.parametrize("fields", OTHER_FIELDS)
+async def test_requests_in_other_dialects_get_the_same_with_and_without_a_usual_context(
+    asker: Asker, dialect: Dialect, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = OTHER_BODIES[dialect]
+    for _ in range(3):
+        await asker.ask(body=body, dialect=dialect, agent="editor")
+    (usual,) = find_usual(asker)
+    assert usual.suits(dialect.decode(orjson.dumps(body)))
+    short = await asker.ask(body=body | fields, dialect=dialect, agent="editor")
+    monkeypatch.setattr(UsualContext, "suits", lambda *_: False)
+    assert describe(short) == describe(await asker.ask(body=body | fields, dialect=dialect, agent="editor"))
+
+
+async def test_an_answer_that_may_be_long_is_looked_at_where_the_window_is_known(
+    asker: Asker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = replace(asker.pipeline.builder, windows=WindowTable({"m": 5_000}))
+    asker.pipeline = replace(asker.pipeline, builder=builder)
+    for _ in range(3):
+        await asker.ask(agent="editor")
+    (usual,) = find_usual(asker)
+    assert usual.suits(CHAT.decode(orjson.dumps(BODY | {"max_tokens": 5})))
+    greedy = BODY | {"max_tokens": 4_990}
+    assert not usual.suits(CHAT.decode(orjson.dumps(greedy)))
+    narrowed = await asker.ask(body=greedy, agent="editor")
+    assert (await asker.ask(agent="editor")).injection.tokens > narrowed.injection.tokens
+
+
+@pytest.mark.parametrize("fields", FIELDS[2:8])
+async def test_fields_about_tools_are_looked_at(asker: Asker, fields: dict[str, Any]) -> None:
     for _ in range(2):
         await asker.ask(body=BODY | fields, agent="editor")
     assert find_usual(asker) == []
@@ -146,10 +199,14 @@ async def test_it_is_remembered_once(asker: Asker, monkeypatch: pytest.MonkeyPat
 async def test_the_room_of_a_window_is_where_tokens_have_to_be_counted(asker: Asker, window: int, budget: int) -> None:
     prepared = await asker.ask(agent="editor")
     table = WindowTable({"m": window})
-    room = table.count_room("m", prepared.scope, budget)
-    for size in (room - 1, room, room + 1, SMALL_REQUEST, window):
-        request = CHAT.decode(orjson.dumps(BODY))
-        request.raw = b" " * max(size, 0)
-        assert table.may_be_exceeded("m", request, prepared.scope, budget) is (len(request.raw) > room)
+    room = table.measure_room("m", prepared.scope, budget)
+    assert room is not None
+    edges = {room.max_bytes, *(room.tokens - limit for limit in LIMITS), SMALL_REQUEST, window}
+    for size in {max(0, edge + step) for edge in edges for step in (-1, 0, 1)}:
+        for fields in ({}, *({"max_tokens": limit} for limit in LIMITS), {"max_tokens": None}):
+            request = CHAT.decode(orjson.dumps(BODY | fields))
+            request.raw = b" " * size
+            exceeded = table.may_be_exceeded("m", request, prepared.scope, budget)
+            assert room.certainly_fits(request) is not exceeded or (exceeded is False and "max_tokens" in fields)
     assert not WindowTable().may_be_exceeded("m", request, prepared.scope, budget)
-    assert WindowTable().count_room("m", prepared.scope, budget) > 2**40
+    assert WindowTable().measure_room("m", prepared.scope, budget) is None

@@ -27,7 +27,7 @@ SPOKEN = tuple(f'{{"role":{space}"{role}"'.encode() for role in SPEAKERS for spa
 TEXT_OPENINGS = {
     f'{{"role":{space}"{role}",{space}"content":{space}"'.encode(): role for role in SPEAKERS for space in ("", " ")
 }
-TEXT_END = b'"}'
+TEXT_TAIL = -len('"}')  # where the end of such a message begins
 LONGEST_TEXT = 500  # characters of a tool's name and description that are compared
 KNOWN_SCHEMAS = 64  # sets of them that are kept as a dialect writes them
 TOO_DEEP = "The body is nested too deeply."
@@ -89,7 +89,7 @@ def find_text_role(message: Raw) -> str | None:
     looking at each byte. The first bytes alone would not do: of a field that is there twice, the last one counts.
     """
     told = bytes(message)
-    return TEXT_OPENINGS.get(told[: told.rfind(b'"', 0, -len(TEXT_END)) + 1])
+    return TEXT_OPENINGS.get(told[: told.rfind(b'"', 0, TEXT_TAIL) + 1])
 
 
 @cache

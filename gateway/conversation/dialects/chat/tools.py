@@ -10,7 +10,7 @@ from gateway.domain.chat import ChatRequest
 from gateway.domain.injection import ClientTool, ClientTools
 
 EXCLUSIVE = ("functions", "function_call", "prediction", "n")  # fields that may rule out tools of ours
-SHAPING = frozenset({*TOOL_FIELDS, *EXCLUSIVE, "max_tokens", "max_completion_tokens", "max_output_tokens"})
+SHAPING = frozenset({*TOOL_FIELDS, *EXCLUSIVE})
 
 
 class _Named(msgspec.Struct):

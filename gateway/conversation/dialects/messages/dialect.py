@@ -31,6 +31,7 @@ class MessagesDialect(Dialect):
     path = "/v1/messages"
     upstream_path = "/messages"
     keepalive = b'event: ping\ndata: {"type": "ping"}\n\n'
+    shaping_fields = tools.SHAPING
 
     check_messages = staticmethod(requests.check_messages)
     # The user's texts stand where chat has them; results of tools are blocks of another type.

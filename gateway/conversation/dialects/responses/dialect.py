@@ -33,6 +33,7 @@ class ResponsesDialect(Dialect):
     upstream_path = "/responses"
     keepalive = b": working\n\n"
     keeps_replies = True
+    shaping_fields = tools.SHAPING
 
     check_messages = staticmethod(requests.check_messages)
     find_question = staticmethod(requests.find_question)

@@ -10,10 +10,11 @@ from msgspec import Raw
 from gateway.conversation.dialects.chat import request as chat_requests
 from gateway.conversation.dialects.raw_body import (
     SPEAKERS,
+    TEXT_OPENINGS,
+    TEXT_TAIL,
     LargeBodySplitter,
     decode_fields,
     decode_scalar,
-    find_text_role,
 )
 from gateway.conversation.dialects.responses.items import (
     MESSAGE,
@@ -148,8 +149,8 @@ def are_plain(items: Sequence[Raw]) -> bool:
 
 
 def skip_texts(items: Sequence[Raw]) -> list[Raw]:
-    """The items without plain texts: so most of a long conversation is not read a second time."""
-    return [item for item in items if find_text_role(item) is None]
+    """The items but those that `find_text_role` knows: so most of a long conversation is not read a second time."""
+    return [item for item in items if (told := bytes(item))[: told.rfind(b'"', 0, TEXT_TAIL) + 1] not in TEXT_OPENINGS]
 
 
 def read_style(items: Sequence[Raw]) -> MessageStyle:

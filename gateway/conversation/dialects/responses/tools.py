@@ -6,12 +6,20 @@ from functools import lru_cache
 import msgspec
 from msgspec import Raw
 
-from gateway.conversation.dialects.raw_body import UNREADABLE, ToolWriter, describe_named, find_calls, read_tools
+from gateway.conversation.dialects.raw_body import (
+    TOOL_FIELDS,
+    UNREADABLE,
+    ToolWriter,
+    describe_named,
+    find_calls,
+    read_tools,
+)
 from gateway.conversation.dialects.responses.items import read_item
 from gateway.domain.chat import ChatRequest
 from gateway.domain.injection import ClientTool, ClientTools
 
 REMEMBERED_TOOLS = 512  # of ours, written as functions
+SHAPING = frozenset({*TOOL_FIELDS, "prompt"})
 OPEN_CHOICES = (b'"auto"', b'"required"')
 
 
