@@ -256,11 +256,12 @@ class Pipeline(msgspec.Struct, frozen=True):
     ) -> Reply:
         """The reply, kept so that the client can come back to it, if it wants that."""
         reply, asked = await coming, prepared.asked or prepared.request
-        if not wants_keeping(asked):
-            return reply
-        sent = (prepared.request, prepared.outgoing, prepared.model, is_native(prepared.upstreams))
-        keeper = ResponseKeeper(self.responses, prepared.owner, asked, *sent, exchange.degraded)
-        return await keeper.watch(reply, loop)
+        if reply.status < 400 and wants_keeping(asked):
+            sent = (prepared.request, prepared.outgoing, prepared.model, is_native(prepared.upstreams))
+            keeper = ResponseKeeper(self.responses, prepared.owner, asked, *sent, exchange.degraded)
+            if (waiting := keeper.watch(reply, loop)) is not None:
+                await keeper.wait(waiting)
+        return reply
 
     def _recall(self, exchange: Exchange, request: ChatRequest) -> ResolvedScope | None:
         """What another request of the same caller with the same headers and model came to, if that is known."""

@@ -29,38 +29,36 @@ from gateway.errors import StoreError
 
 MAX_CONVERSATION_BYTES = 16 * 1024 * 1024  # of all that the gateway keeps of a conversation
 RECORD_BYTES = 1000  # of a record besides what was said: names, ids, brackets
+VALUE_BYTES = 500  # of a value in the queue besides names: brackets, a hash, what it takes in memory
 KEPT_STATUSES = ("completed", "incomplete")
 
 
 class UpstreamResponse(msgspec.Struct, frozen=True):
     """A response that its upstream keeps and the client saw as it is there, as far as that has to be remembered.
 
-    It waits for its batch without its request: whatever it held would be out of the CPU's cache when it is let go.
+    It waits for its batch without its request and its reply: whatever it held would be out of the CPU's cache when it
+    is let go, and so would be the memory that others get in its place meanwhile.
     """
 
     stored: StoredResponses
     owner: ConversationOwner
     model: str  # that was sent
     last_id: str  # under which the upstream has it; "": under the one that the client saw
+    shown_id: str
+    names: list[str]  # of what stands in it
     echoed: dict[str, Raw] | None  # fields of the request that the client saw in the upstream's response
-    read: ReadEnded
-    data: bytes  # that told of it
 
     @property
     def most_bytes(self) -> int:
-        """More than a record of it can have: ids are in the data, and no character takes more than six bytes."""
-        named = 6 * (len(self.model) + len(self.last_id)) + len(self.data) + RECORD_BYTES
+        """More than it can take in the queue: no character takes more than six bytes."""
+        named = 6 * (len(self.model) + len(self.last_id) + len(self.shown_id)) + VALUE_BYTES * (1 + len(self.names))
         return named + sum(map(len, self.echoed.values())) if self.echoed else named
 
     def describe(self) -> WaitingResponse | None:
         """The response as it is queued; None if nobody could continue it."""
-        ended = self.read(self.data)
-        if ended is None or ended.read.status not in KEPT_STATUSES:
-            return None
-        told = ended.read
-        record = ResponseRecord(self.model, self.last_id or told.id, echoed=self.echoed)
+        record = ResponseRecord(self.model, self.last_id or self.shown_id, echoed=self.echoed)
         try:
-            return self.stored.describe(self.owner, told.id, record, list_named(told.output))
+            return self.stored.describe(self.owner, self.shown_id, record, self.names)
         except UNREADABLE_ITEM:
             return None
 
@@ -85,21 +83,18 @@ class ResponseKeeper(msgspec.Struct):
     native: bool
     degraded: MutableSet[str]
 
-    async def watch(self, reply: Reply, loop: TurnLoop | None) -> Reply:
-        """The reply, kept if it is whole, or when its stream ends."""
-        if reply.status >= 400:
-            return reply
+    def watch(self, reply: Reply, loop: TurnLoop | None) -> WaitingResponse | None:
+        """Keep a whole reply now, a stream when it ends; a whole one for which to `wait` is returned."""
         if reply.stream is not None:
             reply.stream = partial(self._stream, reply.stream, loop)
-        elif (waiting := self._queue(read_ended, loop, reply.body)) is not None:
-            await self._wait(waiting)
-        return reply
+            return None
+        return self._queue(read_ended, loop, reply.body)
 
     async def _stream(self, stream: ReplyStream, loop: TurnLoop | None, writer: ClientWriter) -> None:
         held = HeldEnd(writer, partial(self._queue, find_ended_response, loop))
         await stream(held)
         if held.waiting is not None:
-            await self._wait(held.waiting)
+            await self.wait(held.waiting)
             writer.end(held.last)
 
     def _queue(self, read: ReadEnded, loop: TurnLoop | None, data: bytes) -> WaitingResponse | None:
@@ -107,9 +102,9 @@ class ResponseKeeper(msgspec.Struct):
         queue = self.stored.queue
         if self.request.continued is None and (loop is None or not loop.hidden):
             if self.native and not self._needs_copy(loop):
-                last_id, changed = loop.last_id if loop is not None else "", not self.outgoing.unchanged
-                echoed = EchoedFields.copy(self.asked.fields) if changed else None
-                kept = UpstreamResponse(self.stored, self.owner, self.model, last_id, echoed, read, data)
+                kept = self._note_native(read(data), loop)
+                if kept is None:
+                    return None
                 later, size = kept.describe, kept.most_bytes
             else:
                 # At most all that was said, the answer as it was shown and once more by its items.
@@ -122,6 +117,14 @@ class ResponseKeeper(msgspec.Struct):
         if not queued and queued is not None:
             self.degraded.add("store")
         return waiting if queued is None else None
+
+    def _note_native(self, ended: EndedResponse | None, loop: TurnLoop | None) -> UpstreamResponse | None:
+        """What has to be remembered of a response that its upstream keeps; None if nobody could continue it."""
+        if ended is None or ended.read.status not in KEPT_STATUSES:
+            return None
+        read, last_id = ended.read, loop.last_id if loop is not None else ""
+        echoed = None if self.outgoing.unchanged else EchoedFields.copy(self.asked.fields)
+        return UpstreamResponse(self.stored, self.owner, self.model, last_id, read.id, list_named(read.output), echoed)
 
     def _needs_copy(self, loop: TurnLoop | None) -> bool:
         """Whether the client sent or saw something else than the upstream has."""
@@ -143,7 +146,7 @@ class ResponseKeeper(msgspec.Struct):
             self.degraded.add("store")
         return waiting
 
-    async def _wait(self, waiting: WaitingResponse) -> None:
+    async def wait(self, waiting: WaitingResponse) -> None:
         """Queue a response when the store lets us; if that fails, it cannot be continued."""
         try:
             if not await self.stored.queue.add(waiting):

@@ -21,6 +21,7 @@ from gateway.domain.upstream import Capabilities
 from gateway.errors import InvalidRequest, PreviousResponseNotFound, StoreError, StoreUnavailable
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from tests.support.client_requests import ListWriter
+from tests.support.kept_replies import keep_reply
 
 ME, OTHER = ConversationOwner("w", "me"), ConversationOwner("w", "other")
 
@@ -63,7 +64,7 @@ def stored() -> StoredResponses:
 async def test_a_chain_of_responses_is_one_conversation(stored: StoredResponses) -> None:
     asked = request = ask("one")
     for number, text in ((1, "two"), (2, "three")):
-        await make_keeper(stored, asked, request).watch(Reply(200, {}, answer(f"r{number}", f"answer {number}")), None)
+        await keep_reply(make_keeper(stored, asked, request), Reply(200, {}, answer(f"r{number}", f"answer {number}")))
         asked = ask(text, previous_response_id=f"r{number}")
         request = await resume(stored, ME, asked, CHAT_ONLY)
     assert read_texts(request) == ["one", "answer 1", "two", "answer 2", "three"]
@@ -71,12 +72,12 @@ async def test_a_chain_of_responses_is_one_conversation(stored: StoredResponses)
 
 
 async def test_nobody_continues_what_is_another_s_or_deleted(stored: StoredResponses) -> None:
-    await make_keeper(stored, ask("one")).watch(Reply(200, {}, answer("r1", "a")), None)
+    await keep_reply(make_keeper(stored, ask("one")), Reply(200, {}, answer("r1", "a")))
     with pytest.raises(PreviousResponseNotFound):
         await resume(stored, OTHER, ask("x", previous_response_id="r1"), CHAT_ONLY)
     asked = ask("two", previous_response_id="r1")
     later = make_keeper(stored, asked, await resume(stored, ME, asked, CHAT_ONLY))
-    await later.watch(Reply(200, {}, answer("r2", "b")), None)
+    await keep_reply(later, Reply(200, {}, answer("r2", "b")))
     await stored.delete(ME, "r1")
     for gone in ("r1", "r2"):
         with pytest.raises(PreviousResponseNotFound):
@@ -84,11 +85,11 @@ async def test_nobody_continues_what_is_another_s_or_deleted(stored: StoredRespo
 
 
 async def test_only_a_response_that_begins_a_conversation_is_described_later(stored: StoredResponses) -> None:
-    await make_keeper(stored, ask("one")).watch(Reply(200, {}, answer("r1", "a")), None)
+    await keep_reply(make_keeper(stored, ask("one")), Reply(200, {}, answer("r1", "a")))
     assert (len(stored.queue._later), len(stored.queue._waiting)) == (1, 0)
     asked = ask("two", previous_response_id="r1")
     request = await resume(stored, ME, asked, CHAT_ONLY)
-    await make_keeper(stored, asked, request).watch(Reply(200, {}, answer("r2", "b")), None)
+    await keep_reply(make_keeper(stored, asked, request), Reply(200, {}, answer("r2", "b")))
     assert (len(stored.queue._later), len(stored.queue._waiting)) == (0, 2)
 
 
@@ -102,7 +103,7 @@ async def test_a_record_is_never_larger_than_what_was_foreseen(
         for unchanged in (True, False):
             keeper = make_keeper(stored, ask(text, instructions=text, tools=[]))
             keeper.native, keeper.outgoing.unchanged = native, unchanged
-            await keeper.watch(Reply(200, {}, answer("r" + text[:500], text)), None)
+            await keep_reply(keeper, Reply(200, {}, answer("r" + text[:500], text)))
     kept = [waiting.counted for waiting in stored.queue._waiting.values()]
     assert len(foreseen) == 4
     assert max(kept) <= foreseen[-1]
@@ -112,7 +113,7 @@ async def test_a_record_is_never_larger_than_what_was_foreseen(
 async def test_what_another_upstream_keeps_cannot_be_continued_here(stored: StoredResponses) -> None:
     keeper = make_keeper(stored, ask("one"))
     keeper.native = True
-    await keeper.watch(Reply(200, {}, answer("r1", "a")), None)
+    await keep_reply(keeper, Reply(200, {}, answer("r1", "a")))
     with pytest.raises(InvalidRequest, match="another upstream"):
         await resume(stored, ME, ask("x", previous_response_id="r1"), CHAT_ONLY)
     resumed = await resume(stored, ME, ask("x", previous_response_id="r1"), NATIVE)
@@ -123,13 +124,13 @@ async def test_what_another_upstream_keeps_cannot_be_continued_here(stored: Stor
 @pytest.mark.parametrize("body", [b"no json", b"{}", answer("r1", "a", status="failed"), answer("r1", "a", output=3)])
 async def test_what_is_no_response_is_not_kept(stored: StoredResponses, body: bytes) -> None:
     keeper = make_keeper(stored, ask("one"))
-    reply = await keeper.watch(Reply(200, {}, body), None)
+    reply = await keep_reply(keeper, Reply(200, {}, body))
     assert (reply.body, await stored.find(ME, "r1"), keeper.degraded) == (body, None, set())
 
 
 async def test_a_response_that_is_too_large_is_shown_and_not_kept(stored: StoredResponses) -> None:
     keeper = make_keeper(stored, ask("x" * MAX_RESPONSE_BYTES))
-    await keeper.watch(Reply(200, {}, answer("r1", "a")), None)
+    await keep_reply(keeper, Reply(200, {}, answer("r1", "a")))
     assert (await stored.find(ME, "r1"), keeper.degraded) == (None, {"store"})
 
 
@@ -147,7 +148,7 @@ async def test_a_store_that_is_down_keeps_nothing_and_continues_nothing() -> Non
     with pytest.raises(StoreError):
         await stored.queue.flush()
     keeper = make_keeper(stored, ask("one"))
-    assert (await keeper.watch(Reply(200, {}, answer("r1", "a")), None)).body == answer("r1", "a")
+    assert (await keep_reply(keeper, Reply(200, {}, answer("r1", "a")))).body == answer("r1", "a")
     assert keeper.degraded == {"store"}
     with pytest.raises(StoreUnavailable):
         await resume(stored, ME, ask("x", previous_response_id="r2"), CHAT_ONLY)
@@ -168,7 +169,7 @@ async def test_a_stream_is_kept_before_the_client_sees_its_end(stored: StoredRes
         writer.write(b"data: {}\n\n")
         writer.end(end)
 
-    reply = await make_keeper(stored, ask("one")).watch(Reply(200, {}, stream=stream), None)
+    reply = await keep_reply(make_keeper(stored, ask("one")), Reply(200, {}, stream=stream))
     client = Watching()
     assert reply.stream is not None
     await reply.stream(client)
@@ -185,7 +186,7 @@ async def test_the_end_of_a_stream_does_not_wait_for_the_upstream_to_close(store
         writer.end(b"data: {}\n\n" + end)
         await closing.wait()
 
-    reply = await make_keeper(stored, ask("one")).watch(Reply(200, {}, stream=stream), None)
+    reply = await keep_reply(make_keeper(stored, ask("one")), Reply(200, {}, stream=stream))
     client = ListWriter()
     assert reply.stream is not None
     streaming = asyncio.ensure_future(reply.stream(client))
@@ -210,7 +211,7 @@ async def test_the_end_of_a_stream_waits_for_a_late_store() -> None:
     async def stream(writer: ClientWriter) -> None:
         writer.end(end)
 
-    reply = await make_keeper(stored, ask("one")).watch(Reply(200, {}, stream=stream), None)
+    reply = await keep_reply(make_keeper(stored, ask("one")), Reply(200, {}, stream=stream))
     client = ListWriter()
     assert reply.stream is not None
     streaming = asyncio.ensure_future(reply.stream(client))
@@ -229,7 +230,7 @@ async def test_a_quota_is_asked_for_once_and_then_counted_at_once() -> None:
     assert stored.queue.add_now(first) is None  # nobody knows yet what the store has
     assert await stored.queue.add(first)
     for number in range(1, 20):
-        await keeper.watch(Reply(200, {}, answer(f"r{number}", "a")), None)
+        await keep_reply(keeper, Reply(200, {}, answer(f"r{number}", "a")))
     assert keeper.degraded == {"store"}
     assert 0 < sum(one.counted for one in stored.queue._waiting.values()) <= 500
 
@@ -246,20 +247,20 @@ def test_keys_stay_what_they_were(owner: ConversationOwner, identity: str) -> No
 async def test_an_id_of_the_upstream_s_cannot_write_json(stored: StoredResponses) -> None:
     keeper = make_keeper(stored, ask("one"))
     keeper.native = True
-    await keeper.watch(Reply(200, {}, answer('r","model":"x', "a")), None)
+    await keep_reply(keeper, Reply(200, {}, answer('r","model":"x', "a")))
     resumed = await resume(stored, ME, ask("x", previous_response_id='r","model":"x'), NATIVE)
     assert resumed.replaced is not None
     assert orjson.loads(bytes(resumed.replaced["previous_response_id"] or b"")) == 'r","model":"x'
 
 
 async def test_conversations_are_bounded(stored: StoredResponses, monkeypatch: pytest.MonkeyPatch) -> None:
-    await make_keeper(stored, ask("one")).watch(Reply(200, {}, answer("r1", "a")), None)
+    await keep_reply(make_keeper(stored, ask("one")), Reply(200, {}, answer("r1", "a")))
     monkeypatch.setattr(continuation, "MAX_CHAIN", 0)
     with pytest.raises(InvalidRequest, match="more than 0 responses"):
         await resume(stored, ME, ask("x", previous_response_id="r1"), CHAT_ONLY)
     monkeypatch.setattr(keeping, "MAX_CONVERSATION_BYTES", 100)
     keeper = make_keeper(stored, ask("x" * 100))
-    await keeper.watch(Reply(200, {}, answer("r2", "a")), None)
+    await keep_reply(keeper, Reply(200, {}, answer("r2", "a")))
     assert (await stored.find(ME, "r2"), keeper.degraded) == (None, {"store"})
 
 
@@ -269,7 +270,7 @@ async def test_what_clients_see_again_counts_as_well(stored: StoredResponses, mo
     asked, kept = ask("one"), []
     for number in range(6):
         keeper = make_keeper(stored, asked, await resume(stored, ME, asked, CHAT_ONLY))
-        await keeper.watch(Reply(200, {}, answer(f"r{number}", "a", instructions="x" * 1_300)), None)
+        await keep_reply(keeper, Reply(200, {}, answer(f"r{number}", "a", instructions="x" * 1_300)))
         if await stored.find(ME, f"r{number}") is None:
             break
         kept.append(number)
@@ -284,7 +285,7 @@ async def test_an_end_without_a_response_passes(stored: StoredResponses, payload
         writer.end(b"data: " + payload + b"\n\n")
 
     client = ListWriter()
-    reply = await make_keeper(stored, ask("one")).watch(Reply(200, {}, stream=stream), None)
+    reply = await keep_reply(make_keeper(stored, ask("one")), Reply(200, {}, stream=stream))
     assert reply.stream is not None
     await reply.stream(client)
     assert client.data == b"data: " + payload + b"\n\n"

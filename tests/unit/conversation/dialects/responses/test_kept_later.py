@@ -19,6 +19,7 @@ from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.exchange import ClientWriter, Reply
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from tests.support.client_requests import ListWriter
+from tests.support.kept_replies import keep_reply
 
 ME = ConversationOwner("w", "me")
 GET = "get_context_resource"
@@ -63,11 +64,11 @@ async def keep(keeper: ResponseKeeper, body: bytes, streams: bool, loop: ReplyLo
         async def stream(writer: ClientWriter) -> None:
             writer.end(b": working\n\n" + event)
 
-        reply = await keeper.watch(Reply(200, {}, stream=stream), loop)
+        reply = await keep_reply(keeper, Reply(200, {}, stream=stream), loop)
         assert reply.stream is not None
         await reply.stream(ListWriter())
     else:
-        await keeper.watch(Reply(200, {}, body), loop)
+        await keep_reply(keeper, Reply(200, {}, body), loop)
     keeper.stored.queue.settle()
     return dict(keeper.stored.queue._values)
 
@@ -91,7 +92,7 @@ async def test_a_response_that_waits_does_not_hold_its_request() -> None:
     held = sys.getrefcount(body)
     keeper = make_keeper(RESPONSES.decode(body), "context")
     queue = keeper.stored.queue
-    await keeper.watch(Reply(200, {}, b'{"id":"r","status":"completed","output":[]}'), None)
+    await keep_reply(keeper, Reply(200, {}, b'{"id":"r","status":"completed","output":[]}'))
     del keeper
     assert len(queue._later) == 1
     assert sys.getrefcount(body) == held

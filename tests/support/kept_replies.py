@@ -1,0 +1,12 @@
+"""Replies on their way through a keeper, as the pipeline leads them."""
+
+from gateway.conversation.dialects.responses.keeping import ResponseKeeper
+from gateway.conversation.loop import TurnLoop
+from gateway.domain.exchange import Reply
+
+
+async def keep_reply(keeper: ResponseKeeper, reply: Reply, loop: TurnLoop | None = None) -> Reply:
+    """The reply, kept if it is whole; a stream is kept when it ends."""
+    if (waiting := keeper.watch(reply, loop)) is not None:
+        await keeper.wait(waiting)
+    return reply
