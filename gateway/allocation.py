@@ -9,7 +9,7 @@ LARGE_BYTES = 1024 * 1024
 SPARE_BYTES = 16 * 1024 * 1024  # that a heap keeps at its end, for the next bodies
 
 
-def return_large_blocks() -> None:
+def return_large_blocks(*, keeps_arenas: bool = False) -> None:
     """Give blocks of a megabyte and more back to the system as soon as they are free.
 
     By default glibc raises that threshold up to 32 MB with every such block: large bodies then stay in its heaps, and
@@ -22,4 +22,5 @@ def return_large_blocks() -> None:
     if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "mallopt"):
         library.mallopt(MMAP_THRESHOLD, LARGE_BYTES)
         library.mallopt(TRIM_THRESHOLD, SPARE_BYTES)
-        library.mallopt(ARENA_MAX, ARENAS)
+        if not keeps_arenas:
+            library.mallopt(ARENA_MAX, ARENAS)

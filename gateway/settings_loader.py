@@ -160,3 +160,8 @@ def limit_blas_threads() -> None:
     """
     for library in ("OPENBLAS", "MKL", "OMP"):
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
+
+
+def sets_arenas() -> bool:
+    """Whether the environment says how many arenas the C library has; nothing else may then."""
+    return bool(os.environ.get("MALLOC_ARENA_MAX")) or "arena_max=" in os.environ.get("GLIBC_TUNABLES", "")

@@ -103,14 +103,19 @@ class ResponseQueue:
     def settle(self) -> None:
         """Describe what was to be described later; whoever left it has seen to it that it will be written.
 
-        All of a workspace goes as one from here on: it is counted, written and let go together.
+        All of a workspace that fits into a batch goes as one from here on: it is counted, written and let go together.
         """
         joined: dict[str, WaitingResponse] = {}
         try:
             while self._later:
                 one = self._later.popleft()()
-                if one is not None and (first := joined.setdefault(one.workspace, one)) is not one:
+                if one is None or (first := joined.setdefault(one.workspace, one)) is one:
+                    continue
+                if first.weight + one.weight <= BATCH_BYTES:
                     first.join(one)
+                else:
+                    self._put_joined(first)
+                    joined[one.workspace] = one
         finally:
             for one in joined.values():
                 self._put_joined(one)

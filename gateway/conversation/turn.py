@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 TEXT_SEPARATOR = "\n\n"  # between the texts of several turns
 REPLY_BYTES = 64 * 1024 * 1024
 MAX_USAGE_DEPTH = 8  # levels of a usage object that are added up
+LARGEST_NUMBER = 2**1000  # in one; sums of larger ones may be beyond all floats, or have more digits than Python writes
 
 
 class FunctionCall(msgspec.Struct, frozen=True, array_like=True):
@@ -85,7 +86,7 @@ class LoopPlan(msgspec.Struct, frozen=True):
 
 
 def add_usage(one: Any, other: Any, depth: int = MAX_USAGE_DEPTH) -> Any:
-    """Two usage objects as one: numbers are added, anything else is the later one's."""
+    """Two usage objects as one: numbers within reason are added, anything else is the later one's."""
     if isinstance(one, dict) and isinstance(other, dict) and depth:
         return {
             key: add_usage(one[key], other[key], depth - 1)
@@ -99,7 +100,7 @@ def add_usage(one: Any, other: Any, depth: int = MAX_USAGE_DEPTH) -> Any:
 
 
 def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_NUMBER
 
 
 def has_value(fields: dict[str, Any], name: str) -> bool:

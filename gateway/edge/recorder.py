@@ -169,10 +169,10 @@ def cut_usage(usage: dict[str, Any] | None) -> dict[str, Any] | None:
     if usage is None:
         return None
     try:
-        if len(orjson.dumps(usage)) <= MAX_USAGE_BYTES:
+        if len(orjson.dumps({"usage": usage})) <= MAX_USAGE_BYTES:
             return usage
     except TypeError:
-        pass  # a number without bounds, or half a character
+        pass  # a number without bounds, half a character, or more levels than a line may have
     known = ("prompt_tokens", "completion_tokens", "total_tokens")
     return {name: usage[name] for name in known if is_count(usage.get(name))}
 

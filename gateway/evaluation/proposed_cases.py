@@ -14,6 +14,7 @@ from gateway.analytics.facts import FactReader, ReceiptFacts
 from gateway.domain.receipt import Receipt, ReceiptPage
 from gateway.domain.resource import Mode
 from gateway.domain.snapshot import Snapshot
+from gateway.receipts.views import read_fields
 
 MOST_CASES = 500
 LONGEST_QUESTION = 2000  # characters
@@ -49,7 +50,7 @@ async def propose_cases(pages: AsyncIterable[ReceiptPage], snapshot: Snapshot) -
 
 
 def _propose(receipt: Receipt, facts: ReceiptFacts, snapshot: Snapshot, found: CaseProposals) -> dict[str, Any] | None:
-    details = orjson.loads(receipt.details or b"{}")
+    details = read_fields(receipt.details)
     asked = list(_read_questions(details.get("text")))
     if not asked:
         found.without_text += 1
@@ -58,7 +59,7 @@ def _propose(receipt: Receipt, facts: ReceiptFacts, snapshot: Snapshot, found: C
     if not expected:
         found.without_evidence += 1
         return None
-    summary = orjson.loads(receipt.summary)
+    summary = read_fields(receipt.summary)
     headers = {name: getattr(receipt, name) for name in HEADERS} | {name: summary.get(name) for name in SUMMARY_HEADERS}
     case = {"question": asked[-1], "expect": expected, **{name: value for name, value in headers.items() if value}}
     return case | ({"earlier": asked[:-1][-MOST_EARLIER:]} if len(asked) > 1 else {})

@@ -12,9 +12,8 @@ from gateway.receipts.documents import PendingReceipt
 from gateway.receipts.prices import NO_TOKENS, PriceTable, count_tokens, read_count
 from gateway.receipts.reported import read_usage
 from gateway.receipts.templates import TemplateKey, make_key
+from gateway.receipts.usage import COUNTS, SHORT_USAGE, is_shown
 
-MAX_USAGE = 2000  # bytes of what an upstream reports; of more than that, only the usual counts
-MAX_NOTED = 2**53  # tokens; larger numbers are told as the upstream wrote them
 QUICK_BYTES = 64 * 1024  # of a reply, which is looked through for its usage
 STAGE_COUNT = len(STAGES)
 OK = ExchangeStatus.OK
@@ -63,7 +62,7 @@ class NoteTaker:
         encoded, tokens, cost = NULL, NO_TOKENS, None
         if usage is not None:
             encoded, tokens = _encode(usage), count_tokens(usage)
-            if len(encoded) > MAX_USAGE or tokens.prompt > MAX_NOTED or tokens.completion > MAX_NOTED:
+            if len(encoded) > SHORT_USAGE and not is_shown(encoded):
                 return None
             if price is not None:
                 cost = round(price.compute_cost(tokens), 9)
@@ -88,10 +87,6 @@ class NoteTaker:
         price = self._prices.find(exchange.model) if exchange.model is not None else None
         common = self._known[key] = CommonPart(self._find_template(key, exchange), price)
         return common
-
-
-# What a usage object counts, in the words of chat completions and of responses.
-COUNTS = ("prompt_tokens", "completion_tokens", "total_tokens", "input_tokens", "output_tokens")
 
 
 def find_usage(pending: PendingReceipt) -> dict[str, Any] | None:

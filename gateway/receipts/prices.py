@@ -24,6 +24,7 @@ class PriceTable(msgspec.Struct, frozen=True):
         return self.prices[max(prefixes, key=len)] if prefixes else self.find_known(model)
 
 
+MAX_COUNT = 2**53  # tokens; nobody has counted more of them
 NO_TOKENS = TokenCount()
 
 
@@ -33,7 +34,7 @@ def count_tokens(usage: Mapping[str, Any] | None) -> TokenCount:
         return NO_TOKENS
     if len(usage) == 3 and "total_tokens" in usage:  # nothing but the usual counts
         prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
-        if type(prompt) is int and type(completion) is int and prompt > 0 and completion > 0:
+        if type(prompt) is int and type(completion) is int and 0 < prompt <= MAX_COUNT and 0 < completion <= MAX_COUNT:
             return TokenCount(prompt, 0, completion)
     details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")
     cached = read_count(details, "cached_tokens") if details else 0
@@ -51,6 +52,6 @@ def count_input(usage: Mapping[str, Any]) -> int:
 
 
 def read_count(fields: Any, name: str) -> int:
-    """A number of a usage object; 0 where it has none."""
+    """A number of a usage object; 0 where it has none, or one that cannot be a count."""
     value = fields.get(name) if type(fields) is dict else None
-    return value if type(value) is int and value > 0 else 0
+    return value if type(value) is int and 0 < value <= MAX_COUNT else 0

@@ -24,9 +24,9 @@ from gateway.receipts.items import (
     name_server,
     summarize_tokens,
 )
-from gateway.receipts.notes import MAX_USAGE, QUICK_BYTES, NoteTaker, find_usage
+from gateway.receipts.notes import QUICK_BYTES, NoteTaker, find_usage
 from gateway.receipts.overlap import OverlapMeter, list_texts
-from gateway.receipts.prices import NO_TOKENS, PriceTable, count_tokens, read_count
+from gateway.receipts.prices import NO_TOKENS, PriceTable, count_tokens
 from gateway.receipts.reported import read_answer
 from gateway.receipts.scopes import ScopeDescriber
 from gateway.receipts.templates import (
@@ -39,6 +39,7 @@ from gateway.receipts.templates import (
     render_details,
     render_own_summary,
 )
+from gateway.receipts.usage import encode_usage, select_counts
 
 KEPT_INJECTIONS = 256  # whose description is not written again for each request of the same scope
 KEPT_TEMPLATES = 512
@@ -155,11 +156,10 @@ class ReceiptRenderer:
         if usage is None:
             return NO_USAGE
         tokens = stored = count_tokens(usage)
-        encoded = encode_json(usage)
-        if len(encoded) > MAX_USAGE:
-            counts = ("prompt_tokens", "completion_tokens", "total_tokens")
-            shortened = {name: read_count(usage, name) for name in counts}
-            encoded, stored = encode_json(shortened), count_tokens(shortened)
+        encoded = encode_usage(usage)
+        if encoded is None:
+            counts = select_counts(usage)
+            encoded, stored = encode_json(counts), count_tokens(counts)
         price = self._prices.find(model) if model is not None else None
         cost = round(price.compute_cost(tokens), 9) if price is not None else None
         return UsageAccount(encoded, tokens.cached, cost, stored)

@@ -67,7 +67,10 @@ def read_receipts(receipts: Sequence[dict[str, Any]]) -> list[ChatBody]:
         text = receipt.get("text") or {}
         if not text.get("request") or text.get("truncated"):
             raise InvalidRequest(f"Receipt {receipt['id']} does not hold its request; receipts.text keeps them.")
-        body = orjson.loads(text["request"])
+        try:
+            body = orjson.loads(text["request"])
+        except orjson.JSONDecodeError as error:  # upstreams may take larger numbers and more levels
+            raise InvalidRequest(f"The request in receipt {receipt['id']} cannot be read: {error}.") from error
         body.pop("context", None)
         requests.append(body)
     return check_requests(requests, "The session")

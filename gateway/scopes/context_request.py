@@ -28,6 +28,8 @@ NOT_READ = frozenset({*SENT, "key"})  # only sent, or read before
 MOST_ENTRIES = 1000  # of a list or an object
 SMALL_BYTES = 64 * 1024  # of a whole object, or of what one of its keys has besides `vars` and `items`
 VARIABLE_BYTES = 1024 * 1024  # of `vars`
+BUDGET_DIGITS = 18  # further ones make no difference: no budget is that large, and receipts can tell no enormous number
+MAX_BUDGET = 10**BUDGET_DIGITS - 1
 MOST_COLONS = 10_000  # of a large object in which an unknown key is looked for: no more keys than that are decoded
 
 Name = Annotated[str, StringConstraints(min_length=1, max_length=1024)]
@@ -235,7 +237,7 @@ def build_context_request(given: dict[str, str], body: ContextObject) -> Context
     return ContextRequest(
         **names,
         type=parse_type(given, body),
-        budget=parse_budget(given["budget"]) if "budget" in given else body.budget,
+        budget=parse_budget(given["budget"]) if "budget" in given else limit_budget(body.budget),
         inject=parse_switch(given["inject"]) if "inject" in given else body.inject != "off",
         says_inject="inject" in given or body.inject is not None,
         contexts=tuple(dict.fromkeys(split_list(given["contexts"]) if "contexts" in given else body.contexts)),
@@ -291,7 +293,11 @@ def check_pins(given: dict[str, str], body: ContextObject) -> None:
 def parse_budget(text: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise InvalidRequest("x-context-budget must be a non-negative integer.", param="x-context-budget")
-    return int(text.lstrip("0")[:18] or 0)  # further digits make no difference: no budget is that large
+    return int(text.lstrip("0")[:BUDGET_DIGITS] or 0)
+
+
+def limit_budget(budget: int | None) -> int | None:
+    return None if budget is None else min(budget, MAX_BUDGET)
 
 
 def parse_switch(text: str) -> bool:

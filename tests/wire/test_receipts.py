@@ -18,7 +18,9 @@ from tests.support.gateway import NAMES, STYLE, WEATHER, Client, ClientReply, St
 from tests.support.redis_server import running_redis
 from tests.support.upstream import (
     USAGE,
+    Canned,
     Gate,
+    Response,
     Upstream,
     call,
     chunks,
@@ -127,6 +129,26 @@ async def test_the_usage_of_a_relayed_reply_is_read(client: Client, upstream: Up
     receipt = await get_receipt(client, reply)
     assert receipt["usage"] == USAGE
     assert receipt["turns"][0]["usage"] == USAGE
+
+
+@pytest.mark.parametrize("total", [b"9" * 400, b"[" * 300 + b"]" * 300])
+async def test_a_usage_that_cannot_be_shown_breaks_neither_lists_nor_exports(
+    client: Client, upstream: Upstream, total: bytes
+) -> None:
+    for used in (b"8", total, b"8"):
+        usage = b'{"prompt_tokens":5,"completion_tokens":3,"total_tokens":%b}' % used
+        choices = b'[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"Done."}}]'
+        body = b'{"id":"c","object":"chat.completion","choices":%b,"usage":%b}' % (choices, usage)
+        upstream.will(Canned(Response(200, "application/json", (body,))))
+        assert (await client.chat("Tidy this", agent="bare")).status == 200
+    wait_finished(client, 3)
+    counts = {"prompt_tokens": 5, "completion_tokens": 3}
+    expected = [counts | {"total_tokens": 8}, counts, counts | {"total_tokens": 8}]
+    listed = (await ask(client)).json["items"]
+    assert [one["usage"] for one in listed] == expected
+    assert (await ask(client, f"/{listed[1]['id']}")).json["turns"][0]["usage"] == counts
+    exported = (await ask(client, "/export")).raw.splitlines()
+    assert [orjson.loads(line)["usage"] for line in exported] == expected
 
 
 async def test_cost_follows_the_price_table(start: Start, upstream: Upstream) -> None:

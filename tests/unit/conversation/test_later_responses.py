@@ -9,7 +9,7 @@ import pytest
 
 from gateway.conversation import response_queue
 from gateway.conversation.hidden_turns import ConversationOwner
-from gateway.conversation.response_queue import LATE_SECONDS, MAX_LATER, ResponseQueue, WaitingResponse
+from gateway.conversation.response_queue import LATE_SECONDS, MAX_LATER, OVERHEAD, ResponseQueue, WaitingResponse
 from gateway.conversation.response_quota import ResponseQuota
 from gateway.conversation.stored_responses import ResponseRecord, StoredResponses
 from gateway.errors import StoreError
@@ -161,6 +161,32 @@ async def test_the_job_writes_what_was_left_for_later(queue: ResponseQueue, stor
             break
     job.cancel()
     assert len(await store.find_appended(["a"])) == 1
+
+
+async def test_what_is_joined_is_no_larger_than_a_batch(
+    queue: ResponseQueue, store: FallibleStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(response_queue, "BATCH_BYTES", 3 * (100 + OVERHEAD))
+    sizes = [100, 100, 100, 1, 100, 5000, 100]
+    for number, size in enumerate(sizes):
+        assert queue.add_later("w", size, later(str(number), size))
+    queue.settle()
+    assert [list(one.values) for one in queue._waiting.values()] == [["0", "1", "2"], ["3", "4"], ["5"], ["6"]]
+    assert (len(queue), queue._held["w"]) == (7, sum(sizes) + 7 * OVERHEAD)
+    await queue.flush()
+    assert len(await store.find_appended([str(number) for number in range(7)])) == 7
+    assert (len(queue), queue._bytes, queue._values, dict(queue._held)) == (0, 0, {}, {})
+
+
+async def test_of_two_in_different_batches_the_later_one_stays(
+    queue: ResponseQueue, store: FallibleStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(response_queue, "BATCH_BYTES", 1)
+    for size in (1, 2, 3):
+        assert queue.add_later("w", 100, later("a", size))
+    assert queue.find("a") == {"a": b"xxx"}
+    await queue.flush()
+    assert await store.find_appended(["a"]) == {"a": b"xxx"}
 
 
 async def test_one_that_replaces_a_joined_one_leaves_the_others(queue: ResponseQueue, store: FallibleStore) -> None:

@@ -155,6 +155,9 @@ def test_text_of_anything_else_is_nothing() -> None:
         ({"tier": "x"}, {"tier": "y"}, {"tier": "y"}),
         ({"flag": True}, {"flag": True}, {"flag": True}),
         ({"list": [1]}, {"list": [2]}, {"list": [2]}),
+        ({"a": 10**400}, {"a": 1.5}, {"a": 1.5}),
+        ({"a": 10**4300 - 1}, {"a": 1}, {"a": 1}),
+        ({"a": 1}, {"a": -(10**400)}, {"a": -(10**400)}),
     ],
 )
 def test_usage_adds_numbers_only(one: Any, other: Any, total: Any) -> None:

@@ -69,6 +69,15 @@ async def test_what_was_missed_or_picked_and_shown_is_expected() -> None:
     assert [case.question for case in file.cases] == ["Where is it?", "And then?"]
 
 
+async def test_a_usage_that_cannot_be_shown_keeps_no_receipt_from_being_read() -> None:
+    receipt = make_receipt("Where is it?", tools=[fetch("c/a")])
+    usage = b'{"usage":{"total_tokens":%b},' % (b"9" * 400)
+    receipt.summary = usage + receipt.summary[1:]
+    receipt.details = b'{"turns":[%b"status":200}],' % usage + receipt.details[1:]
+    found = await propose_cases(pages(receipt), make_snapshot(a=Mode.SEMANTIC))
+    assert [case["question"] for case in found.cases] == ["Where is it?"]
+
+
 async def test_without_text_nothing_is_proposed_and_it_says_so() -> None:
     receipts = [make_receipt("x", stored=False, tools=[fetch("c/a")]) for _ in range(3)]
     found = await propose_cases(pages(*receipts), make_snapshot(a=Mode.SEMANTIC))

@@ -46,6 +46,9 @@ def test_cached_tokens_have_their_own_price() -> None:
         ({"prompt_tokens": 10, "cache_read_input_tokens": 40}, TokenCount(10, 10, 0)),
         ({"prompt_tokens": "10", "completion_tokens": -5, "prompt_tokens_details": []}, TokenCount()),
         ({"prompt_tokens": True, "completion_tokens": 1.5}, TokenCount()),
+        ({"prompt_tokens": 10**400, "completion_tokens": 2, "total_tokens": 1}, TokenCount(0, 0, 2)),
+        ({"prompt_tokens": 1, "completion_tokens": 10**400, "total_tokens": 1}, TokenCount(1, 0, 0)),
+        ({"input_tokens": 10**400, "output_tokens": 2}, TokenCount(0, 0, 2)),
     ],
 )
 def test_usage_is_read_in_any_provider_s_words(usage: Any, expected: TokenCount) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from datetime import datetime
+from functools import reduce
 from typing import Any
 
 import orjson
@@ -24,11 +25,22 @@ from gateway.receipts.prices import PriceTable
 from gateway.receipts.rendering import ReceiptRenderer, read_resource_id
 from gateway.receipts.reported import read_answer, read_usage
 from gateway.receipts.templates import encode_json
+from gateway.receipts.views import describe_receipt
 from tests.support.built_injections import build, make_builder
 
 RENDERER = ReceiptRenderer(PriceTable({}), lambda text: text)
 POLICIES = "contexts: {a: {resources: {b: {type: text, data: {content: B}}}}}"
 USAGE = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
+COUNTS = {"prompt_tokens": 3, "completion_tokens": 1}
+ENORMOUS = 10**400  # more than any float
+DEEP = reduce(lambda inner, _: [inner], range(300), 0)
+UNSHOWN = [
+    COUNTS | {"total_tokens": ENORMOUS},
+    COUNTS | {"total_tokens": -ENORMOUS},
+    COUNTS | {"total_tokens": DEEP},
+    COUNTS | {"total_tokens": reduce(lambda inner, _: {"a": inner}, range(250), 0)},
+    COUNTS | {"padding": "x" * 3000},
+]
 
 
 def make_pending(**request: Any) -> PendingReceipt:
@@ -84,7 +96,9 @@ def test_a_scope_that_requests_share_is_described_for_each_caller(policies: Call
         {"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": 4}, "completion_tokens": True},
         {"prompt_tokens": -1, "completion_tokens": 1e300, "odd": ["\u2028", None]},
         {"prompt_tokens": 2**60, "completion_tokens": 1},
-        {"prompt_tokens": 7, "completion_tokens": 1, "padding": "x" * 3000},
+        {"prompt_tokens": 2**60, "completion_tokens": 1, "total_tokens": 10**40},
+        {"prompt_tokens": 1, "input_tokens_details": {"cached_tokens": ENORMOUS}, "completion_tokens": ENORMOUS},
+        *UNSHOWN,
     ],
 )
 @pytest.mark.parametrize("price", [None, ModelPrice(1.0, 0.3, 0.1)])
@@ -109,8 +123,34 @@ def test_what_is_noted_says_the_same_as_what_is_rendered(
         if ended is not None:
             assert ended.render() == finished
         noted.append((begun is not None, ended is not None))
-    is_large = usage is not None and (usage.get("prompt_tokens", 0) > 2**53 or "padding" in usage)
-    assert noted == [(False, False), (False, False), (True, not is_large)]
+    is_shown = usage not in UNSHOWN and ENORMOUS not in (usage or {}).values()
+    assert noted == [(False, False), (False, False), (True, is_shown)]
+
+
+@pytest.mark.parametrize("usage", [*UNSHOWN, COUNTS | {"total_tokens": 10**4300}])  # more digits than Python writes
+def test_of_a_usage_that_cannot_be_shown_the_usual_counts_are_kept(usage: dict[str, Any]) -> None:
+    pending = make_pending()
+    pending.exchange.usage, pending.exchange.usages = usage, [usage]
+    pending.exchange.replies = [TurnReply("up", 200, 0.1)]
+    shown = describe_receipt(RENDERER.render(pending, finished=True))
+    assert (shown["usage"], shown["turns"][0]["usage"]) == (COUNTS, COUNTS)
+    assert orjson.loads(orjson.dumps({"items": [shown]})) == {"items": [shown]}
+
+
+def test_the_usual_counts_are_kept_in_the_words_of_the_upstream() -> None:
+    pending = make_pending()
+    pending.exchange.usage = {"input_tokens": 5, "output_tokens": 2, "total_tokens": ENORMOUS}
+    shown = describe_receipt(RENDERER.render(pending, finished=True))
+    assert shown["usage"] == {"input_tokens": 5, "output_tokens": 2}
+
+
+def test_enormous_counts_have_a_price_like_any_others() -> None:
+    renderer = ReceiptRenderer(PriceTable({"m": ModelPrice(1.0, 2.0)}), lambda text: text)
+    pending = make_pending()
+    pending.exchange.model = "m"
+    pending.exchange.usage = {"prompt_tokens": ENORMOUS, "completion_tokens": 1, "total_tokens": ENORMOUS}
+    shown = describe_receipt(renderer.render(pending, finished=True))
+    assert (shown["usage"], shown["cost"]) == ({"completion_tokens": 1}, 2e-06)
 
 
 def test_an_exchange_that_is_being_answered_is_rendered_and_not_noted(policies: Callable[[str], Snapshot]) -> None:

@@ -65,3 +65,10 @@ def test_receipts_need_their_text() -> None:
     assert read_receipts(kept) == REQUESTS
     with pytest.raises(InvalidRequest, match="Receipt b does not hold its request"):
         read_receipts([*kept, {"id": "b"}])
+
+
+@pytest.mark.parametrize("seed", ["9" * 400, "[" * 1100 + "]" * 1100], ids=["an enormous number", "too many levels"])
+def test_a_receipt_whose_request_cannot_be_read_is_refused(seed: str) -> None:
+    kept = [{"id": "a", "text": {"request": f'{{"messages":[],"seed":{seed}}}'}}]
+    with pytest.raises(InvalidRequest, match="cannot be read"):
+        read_receipts(kept)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from gateway.domain.agent import SelectionSettings, Thresholds
 from gateway.domain.scope import ContextRequest, RequestItem
 from gateway.errors import InvalidRequest
-from gateway.scopes.context_request import ContextObject, read_context_request
+from gateway.scopes.context_request import MAX_BUDGET, ContextObject, read_context_request
 
 
 def asked(*headers: tuple[str, str], context: Any = None) -> ContextRequest:
@@ -99,6 +99,8 @@ def test_a_budget_is_a_whole_number(text: str, number: int) -> None:
 
 def test_a_budget_may_be_larger_than_any_budget() -> None:
     assert (asked(("budget", "9" * 5000)).budget or 0) > 10**15
+    context = Raw(b'{"budget":%b}' % (b"9" * 400))
+    assert read_context_request([], context).budget == MAX_BUDGET
 
 
 @pytest.mark.parametrize("text", ["-1", "1.5", "+3", "many", "１", "1e3"])

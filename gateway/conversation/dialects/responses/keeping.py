@@ -21,14 +21,15 @@ from gateway.conversation.dialects.responses.transcript import is_unstored
 from gateway.conversation.hidden_turn import HiddenMessage
 from gateway.conversation.hidden_turns import ConversationOwner
 from gateway.conversation.loop import TurnLoop
-from gateway.conversation.response_queue import WaitingResponse
-from gateway.conversation.stored_responses import NULL, ResponseRecord, StoredResponses
+from gateway.conversation.response_queue import OVERHEAD, WaitingResponse
+from gateway.conversation.stored_responses import MAX_NAMED_ITEMS, NULL, ResponseRecord, StoredResponses
 from gateway.domain.chat import ChatRequest, ContinuedResponses, OutgoingBody
 from gateway.domain.exchange import ClientWriter, Reply, ReplyStream
 from gateway.errors import StoreError
 
 MAX_CONVERSATION_BYTES = 16 * 1024 * 1024  # of all that the gateway keeps of a conversation
-RECORD_BYTES = 1000  # of a record besides what was said: names, ids, brackets
+RECORD_BYTES = 1000  # of a record besides what was said: names, ids, brackets, its own overhead
+SHORTEST_ITEM = len(b'{"id":"a"},')  # of those with a name; one that names a container too is longer than two
 VALUE_BYTES = 500  # of a value in the queue besides names: brackets, a hash, what it takes in memory
 KEPT_STATUSES = ("completed", "incomplete")
 
@@ -109,7 +110,7 @@ class ResponseKeeper(msgspec.Struct):
             else:
                 # At most all that was said, the answer as it was shown and once more by its items.
                 later = partial(self._describe, read, data, loop)
-                size = len(self.asked.raw) + 3 * len(data) + RECORD_BYTES
+                size = len(self.asked.raw) + 3 * len(data) + limit_overhead(data) + RECORD_BYTES
             if queue.add_later(self.owner.workspace, size, later):
                 return None
         waiting = self._describe(read, data, loop)
@@ -193,6 +194,11 @@ class ResponseKeeper(msgspec.Struct):
         if continued.size + record.size > MAX_CONVERSATION_BYTES:  # whoever continues it reads all of it
             return None
         return self.stored.describe(self.owner, ended.read.id, record, [item.id for item in ended.read.output])
+
+
+def limit_overhead(data: bytes) -> int:
+    """At most what the named items of a response weigh besides their names; to count them would take longer."""
+    return OVERHEAD * min(MAX_NAMED_ITEMS, len(data) // SHORTEST_ITEM)
 
 
 def list_known(continued: ContinuedResponses, sent_up: Sequence[HiddenMessage]) -> tuple[str, ...]:

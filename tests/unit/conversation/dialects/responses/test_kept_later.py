@@ -1,6 +1,7 @@
 """What waits for its batch without its request is kept as if it were described at once."""
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -13,6 +14,7 @@ from gateway.conversation.dialects.responses.dialect import RESPONSES
 from gateway.conversation.dialects.responses.keeping import ResponseKeeper
 from gateway.conversation.hidden_turns import ConversationOwner
 from gateway.conversation.reply_loop import ReplyLoop
+from gateway.conversation.response_queue import ResponseQueue, WaitingResponse
 from gateway.conversation.stored_responses import StoredResponses
 from gateway.conversation.turn import LoopPlan
 from gateway.domain.chat import ChatRequest, OutgoingBody
@@ -98,3 +100,28 @@ async def test_a_response_that_waits_does_not_hold_its_request() -> None:
     assert sys.getrefcount(body) == held
     queue.settle()
     assert any(b'{"instructions":"Be kind."}' in value for value in queue._values.values())
+
+
+@pytest.mark.parametrize("native", [True, False], ids=["kept by the upstream", "kept here"])
+@pytest.mark.parametrize("container", [b"", b',"container_id":"c%d"', b',"environment":{"container_id":"c%d"}'])
+@pytest.mark.parametrize("count", [0, 1, 5, 30, 250])
+async def test_no_response_weighs_more_than_was_promised(
+    monkeypatch: pytest.MonkeyPatch, native: bool, container: bytes, count: int
+) -> None:
+    promised: list[int] = []
+
+    def note(queue: ResponseQueue, workspace: str, size: int, describe: Callable[[], WaitingResponse | None]) -> bool:
+        described = describe()
+        assert described is not None
+        promised.append(size - described.weight)
+        return True
+
+    monkeypatch.setattr(ResponseQueue, "add_later", note)
+    item = b'{"type":"","id":"%d"' if not native else b'{"id":"%d"'
+    named = b",".join(item % at + (container % at if container else b"") + b"}" for at in range(count))
+    keeper = make_keeper(RESPONSES.decode(b'{"model":"m","input":"x"}'), "none")
+    keeper.native = native
+    body = b'{"id":"r","status":"completed","output":[%b]}' % named
+    await keep(keeper, body, False, None)
+    assert len(promised) == 1
+    assert promised[0] >= 0
