@@ -80,6 +80,11 @@ class PreparedRequest(msgspec.Struct):
     asked: ChatRequest | None = None  # as the client sent it, without what it continues
 
     @property
+    def is_kept(self) -> bool:
+        """Whether the client wants to come back to the reply."""
+        return self.dialect.keeps_replies and wants_keeping(self.asked or self.request)
+
+    @property
     def body(self) -> bytes:
         """The body of the first upstream call."""
         return encode_body(self.request, self.outgoing) if self.plan is None else ReplyLoop(self.plan).build_request()
@@ -221,7 +226,7 @@ class Pipeline(msgspec.Struct, frozen=True):
             return self._send_turns(exchange, prepared, prepared.plan, sender)
         relaying = Conversation(exchange, dialect, sender.send, timings=self.timings)
         reply = relaying.relay(encode_body(request, prepared.outgoing), request, prepared.outgoing)
-        return self._keep_reply(exchange, prepared, reply, None) if dialect.keeps_replies else reply
+        return self._keep_reply(exchange, prepared, reply, None) if prepared.is_kept else reply
 
     async def _send_turns(
         self, exchange: Exchange, prepared: PreparedRequest, plan: LoopPlan, sender: TurnSender
@@ -249,15 +254,16 @@ class Pipeline(msgspec.Struct, frozen=True):
         conversation = Conversation(exchange, dialect, sender.send, run, keep, self.timings)
         loop = StreamLoop(plan) if prepared.request.stream else ReplyLoop(plan)
         reply = conversation.stream(loop) if isinstance(loop, StreamLoop) else conversation.answer(loop)
-        return await (self._keep_reply(exchange, prepared, reply, loop) if dialect.keeps_replies else reply)
+        return await (self._keep_reply(exchange, prepared, reply, loop) if prepared.is_kept else reply)
 
     async def _keep_reply(
         self, exchange: Exchange, prepared: PreparedRequest, coming: Awaitable[Reply], loop: TurnLoop | None
     ) -> Reply:
-        """The reply, kept so that the client can come back to it, if it wants that."""
-        reply, asked = await coming, prepared.asked or prepared.request
-        if reply.status < 400 and wants_keeping(asked):
-            sent = (prepared.request, prepared.outgoing, prepared.model, is_native(prepared.upstreams))
+        """The reply, kept so that the client can come back to it."""
+        reply = await coming
+        if reply.status < 400:
+            asked, native = prepared.asked or prepared.request, is_native(prepared.upstreams)
+            sent = (prepared.request, prepared.outgoing, prepared.model, native)
             keeper = ResponseKeeper(self.responses, prepared.owner, asked, *sent, exchange.degraded)
             if (waiting := keeper.watch(reply, loop)) is not None:
                 await keeper.wait(waiting)

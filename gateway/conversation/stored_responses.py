@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple
 
 import msgspec
 from msgspec import Raw
@@ -75,11 +74,17 @@ class _NamedItem(msgspec.Struct):
     id: str | None = None
 
 
-class KeyStart(NamedTuple):
+class KeyStart(msgspec.Struct, frozen=True):
     """The beginning of keys: their group, and a hash of whose they are, to be copied."""
 
     group: str
     hashed: hashlib.blake2b
+
+    def finish(self, identity: str, prefix: str) -> str:
+        """The key of an id."""
+        whole = self.hashed.copy()
+        whole.update(_encode(identity) + b"]")
+        return f"{prefix}{self.group}{whole.hexdigest()}"
 
 
 _encode = msgspec.json.Encoder().encode
@@ -170,11 +175,13 @@ class StoredResponses:
         if len(data) > MAX_RESPONSE_BYTES:
             return None
         start = begin_key(owner.workspace, owner.principal, owner.user)
-        key = end_key(start, identity, PREFIX)
-        values, pointer = {key: data}, key.encode()
-        for id in items[:MAX_NAMED_ITEMS]:
-            if id and len(id) <= MAX_ITEM_ID:
-                values[end_key(start, id, ITEM_PREFIX)] = pointer
+        key = start.finish(identity, PREFIX)
+        values = {key: data}
+        if items:
+            pointer = key.encode()
+            for id in items[:MAX_NAMED_ITEMS]:
+                if id and len(id) <= MAX_ITEM_ID:
+                    values[start.finish(id, ITEM_PREFIX)] = pointer
         return WaitingResponse(key, owner.workspace, values, len(data))
 
     async def count_bytes(self, workspace: str) -> int:
@@ -194,14 +201,7 @@ class StoredResponses:
 
 def make_key(owner: ConversationOwner, identity: str, prefix: str = PREFIX) -> str:
     """A hash, so that ids of any length and content make a key; sessions do not count, the id says enough."""
-    return end_key(begin_key(owner.workspace, owner.principal, owner.user), identity, prefix)
-
-
-def end_key(start: KeyStart, identity: str, prefix: str) -> str:
-    """The key of an id of the owner whose keys begin like this."""
-    whole = start.hashed.copy()
-    whole.update(_encode(identity) + b"]")
-    return f"{prefix}{start.group}{whole.hexdigest()}"
+    return begin_key(owner.workspace, owner.principal, owner.user).finish(identity, prefix)
 
 
 @lru_cache(REMEMBERED_OWNERS)

@@ -32,8 +32,9 @@ def count_tokens(usage: Mapping[str, Any] | None) -> TokenCount:
     """The tokens of a usage object in the words of any provider; what it does not say counts as 0."""
     if not usage:
         return NO_TOKENS
-    if len(usage) == 3 and "total_tokens" in usage:  # nothing but the usual counts
-        prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    if len(usage) == 3 and "total_tokens" in usage:  # nothing but the usual counts, of chat completions or of responses
+        prompt = usage.get("prompt_tokens") or usage.get("input_tokens")
+        completion = usage.get("completion_tokens") or usage.get("output_tokens")
         if type(prompt) is int and type(completion) is int and 0 < prompt <= MAX_COUNT and 0 < completion <= MAX_COUNT:
             return TokenCount(prompt, 0, completion)
     details = usage.get("prompt_tokens_details") or usage.get("input_tokens_details")

@@ -11,6 +11,7 @@ from msgspec import Raw
 from gateway.conversation.dialects.responses.echoed import EchoedFields
 from gateway.conversation.dialects.responses.ended import (
     EndedResponse,
+    FinishedResponse,
     ReadEnded,
     find_ended_response,
     list_named,
@@ -100,30 +101,29 @@ class ResponseKeeper(msgspec.Struct):
 
     def _queue(self, read: ReadEnded, loop: TurnLoop | None, data: bytes) -> WaitingResponse | None:
         """Queue a response, if it can be continued; one that has to wait for the store is returned."""
+        ended = read(data)
+        if ended is None or ended.read.status not in KEPT_STATUSES:
+            return None  # nobody could continue it
         queue = self.stored.queue
         if self.request.continued is None and (loop is None or not loop.hidden):
             if self.native and not self._needs_copy(loop):
-                kept = self._note_native(read(data), loop)
-                if kept is None:
-                    return None
+                kept = self._note_native(ended.read, loop)
                 later, size = kept.describe, kept.most_bytes
             else:
                 # At most all that was said, the answer as it was shown and once more by its items.
-                later = partial(self._describe, read, data, loop)
+                later = partial(self._describe, ended, loop)
                 size = len(self.asked.raw) + 3 * len(data) + limit_overhead(data) + RECORD_BYTES
             if queue.add_later(self.owner.workspace, size, later):
                 return None
-        waiting = self._describe(read, data, loop)
+        waiting = self._describe(ended, loop)
         queued = waiting is None or queue.add_now(waiting)
         if not queued and queued is not None:
             self.degraded.add("store")
         return waiting if queued is None else None
 
-    def _note_native(self, ended: EndedResponse | None, loop: TurnLoop | None) -> UpstreamResponse | None:
-        """What has to be remembered of a response that its upstream keeps; None if nobody could continue it."""
-        if ended is None or ended.read.status not in KEPT_STATUSES:
-            return None
-        read, last_id = ended.read, loop.last_id if loop is not None else ""
+    def _note_native(self, read: FinishedResponse, loop: TurnLoop | None) -> UpstreamResponse:
+        """What has to be remembered of a response that its upstream keeps."""
+        last_id = loop.last_id if loop is not None else ""
         echoed = None if self.outgoing.unchanged else EchoedFields.copy(self.asked.fields)
         return UpstreamResponse(self.stored, self.owner, self.model, last_id, read.id, list_named(read.output), echoed)
 
@@ -134,11 +134,8 @@ class ResponseKeeper(msgspec.Struct):
         shown_otherwise = loop is not None and not loop.is_shown_as_told
         return shown_otherwise or self.asked.previous is not None or not self._sent_same_items
 
-    def _describe(self, read: ReadEnded, data: bytes, loop: TurnLoop | None) -> WaitingResponse | None:
-        """The response that ended with these bytes; None if nobody could continue it, or it is too large."""
-        ended = read(data)
-        if ended is None or ended.read.status not in KEPT_STATUSES:
-            return None
+    def _describe(self, ended: EndedResponse, loop: TurnLoop | None) -> WaitingResponse | None:
+        """The response as it is queued; None if nobody could continue it, or it is too large."""
         try:
             waiting = self._describe_native(ended, loop) if self.native else self._describe_whole(ended, loop)
         except UNREADABLE_ITEM:

@@ -141,8 +141,10 @@ def has_room(body: bytes, fields: Mapping[str, Raw], given: int) -> bool:
 
 def are_plain(items: Sequence[Raw]) -> bool:
     """Whether all items are messages without anything that could make them references."""
+    if not (others := skip_texts(items)):
+        return True
     try:
-        list(map(_read_plain, skip_texts(items)))
+        list(map(_read_plain, others))
     except UNREADABLE_ITEM:
         return False
     return True
