@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from scripts.benchmark import installs, payloads
@@ -19,13 +20,14 @@ from scripts.benchmark.processes import list_process_tree, read_line, run_proces
 from scripts.benchmark.subjects import CHAT, RequestRoute, Subject, probe
 
 MODELS = (payloads.BURST, payloads.PACED, payloads.PROBE)
+NGINX_128K = "nginx-128k"  # with a buffer of that size: larger bodies go to a file, by default those above 16 KB
 READY_SECONDS = 120
 
 NGINX = """
-daemon off; worker_processes 1; pid {directory}/nginx.pid; error_log /dev/null;
+daemon off; user root; worker_processes 1; pid {directory}/nginx.pid; error_log /dev/null;
 events {{ worker_connections 1024; }}
 http {{
-    access_log off; client_body_buffer_size 1m; client_max_body_size 2m; keepalive_requests 100000000;
+    access_log off; client_body_buffer_size {buffer}; client_max_body_size 2m; keepalive_requests 100000000;
     client_body_temp_path {directory}/body; proxy_temp_path {directory}/proxy; fastcgi_temp_path {directory}/fastcgi;
     uwsgi_temp_path {directory}/uwsgi; scgi_temp_path {directory}/scgi;
     upstream mock {{ server 127.0.0.1:{upstream}; keepalive 64; keepalive_requests 100000000; }}
@@ -112,12 +114,14 @@ def build_subject(name: str, port: int, process: subprocess.Popen[str], route: R
 
 
 @contextmanager
-def run_nginx(installed: InstalledPeer, around: Surroundings) -> Generator[Subject]:
+def run_nginx(
+    installed: InstalledPeer, around: Surroundings, name: str = "nginx", buffer: str = "1m"
+) -> Generator[Subject]:
     port, config = find_free_port(), around.directory / "nginx.conf"
-    config.write_text(NGINX.format(directory=around.directory, upstream=around.upstream, port=port))
+    config.write_text(NGINX.format(directory=around.directory, upstream=around.upstream, port=port, buffer=buffer))
     with run_process([*installed.command, "-p", str(around.directory), "-c", str(config)]) as process:
         wait_until_alive(port, "/livez", process)
-        yield build_subject("nginx", port, process, RequestRoute(), 1)
+        yield build_subject(name, port, process, RequestRoute(), 1)
 
 
 @contextmanager
@@ -169,6 +173,7 @@ def run_litellm(installed: InstalledPeer, around: Surroundings) -> Generator[Sub
 
 PEERS = (
     Peer("nginx", installs.install_nginx, run_nginx),
+    Peer(NGINX_128K, installs.install_nginx, partial(run_nginx, name=NGINX_128K, buffer="128k")),
     Peer("tensorzero", installs.install_tensorzero, run_tensorzero),
     Peer("portkey", installs.install_portkey, run_portkey),
     Peer("litellm", installs.install_litellm, run_litellm),
