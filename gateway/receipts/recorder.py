@@ -25,7 +25,8 @@ from gateway.stores.protocols import ReceiptStore
 # With both and two writes, a receipt is stored within 50 ms.
 GATHER_SECONDS = 0.025  # that a batch gathers receipts: larger ones cost less
 YOUNG_SECONDS = 0.015  # an exchange that has begun since then waits for the next batch: it may be over by then
-BATCH, BATCH_BYTES = 200, 4_000_000  # receipts, and bytes of single ones, that are written at once
+BATCH = 1000  # receipts that are written at once: a batch costs as much as dozens of those that are only noted
+SINGLE, SINGLE_BYTES = 200, 4_000_000  # of them, how many may be single ones, and their bytes
 SLICE = 32  # receipts that are rendered before the loop goes on
 LEASE_SECONDS = 15.0  # after which the receipts of a process that is gone are swept
 FIRST_RETRY, LONGEST_RETRY = 0.1, 2.0  # seconds until a store that failed is tried again
@@ -351,8 +352,9 @@ def choose_batch(rendered: Mapping[str, StorableReceipt]) -> dict[str, StorableR
     batch = dict(islice(rendered.items(), BATCH))
     if Receipt not in map(type, batch.values()):  # notes are small
         return batch
-    large = {id: len(one.summary) + len(one.details) for id, one in batch.items() if isinstance(one, Receipt)}
-    while len(batch) > 1 and sum(large.values()) > BATCH_BYTES:
+    single = {id: len(one.summary) + len(one.details) for id, one in batch.items() if isinstance(one, Receipt)}
+    size = sum(single.values())
+    while len(batch) > 1 and (len(single) > SINGLE or size > SINGLE_BYTES):
         last, _ = batch.popitem()
-        large.pop(last, None)
+        size -= single.pop(last, 0)
     return batch

@@ -367,7 +367,7 @@ async def test_a_workspace_that_floods_the_queue_loses_its_own_receipts() -> Non
 
 
 async def test_a_batch_is_bounded_by_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BATCH_BYTES", 300_000)
+    monkeypatch.setattr(module, "SINGLE_BYTES", 300_000)
     store = BrokenStore()
     recorder = make_recorder(store, text=True)
     for _ in range(6):
