@@ -21,7 +21,7 @@ from gateway.conversation.dialects.responses.keeping import ResponseKeeper, want
 from gateway.conversation.dialects.responses.references import resolve_references, stands_alone
 from gateway.conversation.hidden_turn import HiddenTurn
 from gateway.conversation.hidden_turns import ConversationOwner, HiddenTurns
-from gateway.conversation.loop import LoopTerms, TurnLoop, plan_turns
+from gateway.conversation.loop import LoopTerms, plan_turns
 from gateway.conversation.object_guard import ObjectGuard
 from gateway.conversation.reply_loop import ReplyLoop
 from gateway.conversation.stored_responses import StoredResponses
@@ -226,7 +226,7 @@ class Pipeline(msgspec.Struct, frozen=True):
             return self._send_turns(exchange, prepared, prepared.plan, sender)
         relaying = Conversation(exchange, dialect, sender.send, timings=self.timings)
         reply = relaying.relay(encode_body(request, prepared.outgoing), request, prepared.outgoing)
-        return self._keep_reply(exchange, prepared, reply, None) if prepared.is_kept else reply
+        return self._make_keeper(exchange, prepared).keep(reply) if prepared.is_kept else reply
 
     async def _send_turns(
         self, exchange: Exchange, prepared: PreparedRequest, plan: LoopPlan, sender: TurnSender
@@ -254,20 +254,13 @@ class Pipeline(msgspec.Struct, frozen=True):
         conversation = Conversation(exchange, dialect, sender.send, run, keep, self.timings)
         loop = StreamLoop(plan) if prepared.request.stream else ReplyLoop(plan)
         reply = conversation.stream(loop) if isinstance(loop, StreamLoop) else conversation.answer(loop)
-        return await (self._keep_reply(exchange, prepared, reply, loop) if prepared.is_kept else reply)
+        return await (self._make_keeper(exchange, prepared).keep(reply, loop) if prepared.is_kept else reply)
 
-    async def _keep_reply(
-        self, exchange: Exchange, prepared: PreparedRequest, coming: Awaitable[Reply], loop: TurnLoop | None
-    ) -> Reply:
-        """The reply, kept so that the client can come back to it."""
-        reply = await coming
-        if reply.status < 400:
-            asked, native = prepared.asked or prepared.request, is_native(prepared.upstreams)
-            sent = (prepared.request, prepared.outgoing, prepared.model, native)
-            keeper = ResponseKeeper(self.responses, prepared.owner, asked, *sent, exchange.degraded)
-            if (waiting := keeper.watch(reply, loop)) is not None:
-                await keeper.wait(waiting)
-        return reply
+    def _make_keeper(self, exchange: Exchange, prepared: PreparedRequest) -> ResponseKeeper:
+        """Keeps the reply so that the client can come back to it."""
+        asked, native = prepared.asked or prepared.request, is_native(prepared.upstreams)
+        sent = (prepared.request, prepared.outgoing, prepared.model, native)
+        return ResponseKeeper(self.responses, prepared.owner, asked, *sent, exchange.degraded)
 
     def _recall(self, exchange: Exchange, request: ChatRequest) -> ResolvedScope | None:
         """What another request of the same caller with the same headers and model came to, if that is known."""

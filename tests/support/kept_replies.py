@@ -7,6 +7,8 @@ from gateway.domain.exchange import Reply
 
 async def keep_reply(keeper: ResponseKeeper, reply: Reply, loop: TurnLoop | None = None) -> Reply:
     """The reply, kept if it is whole; a stream is kept when it ends."""
-    if (waiting := keeper.watch(reply, loop)) is not None:
-        await keeper.wait(waiting)
-    return reply
+
+    async def answer() -> Reply:
+        return reply
+
+    return await keeper.keep(answer(), loop)

@@ -41,6 +41,7 @@ class Asker:
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
+        self.dialect: Dialect = CHAT
         settings = Settings.model_validate(
             {
                 "upstreams": {"main": {"kind": "openai", "base_url": "http://localhost"}},
@@ -51,11 +52,10 @@ class Asker:
         builder = ContextBuilder(WordCounter(), build_merge(load_registry()), b"secret", settings.defaults.budget)
         self.pipeline = Pipeline(routes, builder, HiddenTurns(MemoryEphemeralStore()), settings.defaults)
 
-    async def ask(
-        self, who: Principal = ANONYMOUS, body: dict[str, Any] = BODY, dialect: Dialect = CHAT, **named: str
-    ) -> PreparedRequest:
+    async def ask(self, who: Principal = ANONYMOUS, body: dict[str, Any] = BODY, **named: str) -> PreparedRequest:
         headers = [(f"x-context-{name}".encode(), value.encode()) for name, value in named.items()]
-        return await self.pipeline.prepare(Exchange("id", who, self.snapshot, headers), orjson.dumps(body), dialect)
+        exchange = Exchange("id", who, self.snapshot, headers)
+        return await self.pipeline.prepare(exchange, orjson.dumps(body), self.dialect)
 
 
 @pytest.fixture

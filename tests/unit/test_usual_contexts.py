@@ -76,6 +76,7 @@ async def test_whatever_a_request_says_it_gets_the_same_with_and_without_a_usual
 
 
 LIMITS = (1, 50, 10_000)
+LIMITED: list[dict[str, Any]] = [{}, *({"max_tokens": limit} for limit in LIMITS), {"max_tokens": None}]
 OTHER_BODIES: dict[Dialect, dict[str, Any]] = {
     RESPONSES: {"model": "m", "input": [{"role": "user", "content": "Hi"}]},
     MESSAGES: {"model": "m", "max_tokens": 5, "messages": BODY["messages"]},
@@ -97,14 +98,14 @@ OTHER_FIELDS: list[dict[str, Any]] = [
 async def test_requests_in_other_dialects_get_the_same_with_and_without_a_usual_context(
     asker: Asker, dialect: Dialect, fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    body = OTHER_BODIES[dialect]
+    asker.dialect, body = dialect, OTHER_BODIES[dialect]
     for _ in range(3):
-        await asker.ask(body=body, dialect=dialect, agent="editor")
+        await asker.ask(body=body, agent="editor")
     (usual,) = find_usual(asker)
     assert usual.suits(dialect.decode(orjson.dumps(body)))
-    short = await asker.ask(body=body | fields, dialect=dialect, agent="editor")
+    short = await asker.ask(body=body | fields, agent="editor")
     monkeypatch.setattr(UsualContext, "suits", lambda *_: False)
-    assert describe(short) == describe(await asker.ask(body=body | fields, dialect=dialect, agent="editor"))
+    assert describe(short) == describe(await asker.ask(body=body | fields, agent="editor"))
 
 
 async def test_an_answer_that_may_be_long_is_looked_at_where_the_window_is_known(
@@ -203,7 +204,7 @@ async def test_the_room_of_a_window_is_where_tokens_have_to_be_counted(asker: As
     assert room is not None
     edges = {room.max_bytes, *(room.tokens - limit for limit in LIMITS), SMALL_REQUEST, window}
     for size in {max(0, edge + step) for edge in edges for step in (-1, 0, 1)}:
-        for fields in ({}, *({"max_tokens": limit} for limit in LIMITS), {"max_tokens": None}):
+        for fields in LIMITED:
             request = CHAT.decode(orjson.dumps(BODY | fields))
             request.raw = b" " * size
             exceeded = table.may_be_exceeded("m", request, prepared.scope, budget)

@@ -4,9 +4,9 @@ import asyncio
 import json
 from collections.abc import Callable
 from datetime import datetime
-from functools import reduce
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 from hypothesis import given
@@ -33,12 +33,12 @@ POLICIES = "contexts: {a: {resources: {b: {type: text, data: {content: B}}}}}"
 USAGE = {"prompt_tokens": 3, "completion_tokens": 1, "total_tokens": 4}
 COUNTS = {"prompt_tokens": 3, "completion_tokens": 1}
 ENORMOUS = 10**400  # more than any float
-DEEP = reduce(lambda inner, _: [inner], range(300), 0)
+DEEP = msgspec.json.decode("[" * 300 + "0" + "]" * 300)
 UNSHOWN = [
     COUNTS | {"total_tokens": ENORMOUS},
     COUNTS | {"total_tokens": -ENORMOUS},
     COUNTS | {"total_tokens": DEEP},
-    COUNTS | {"total_tokens": reduce(lambda inner, _: {"a": inner}, range(250), 0)},
+    COUNTS | {"total_tokens": msgspec.json.decode('{"a":' * 250 + "0" + "}" * 250)},
     COUNTS | {"padding": "x" * 3000},
 ]
 

@@ -1,6 +1,6 @@
 """`store`: keeping a response before the client has seen its end, so that the client can come back to it."""
 
-from collections.abc import Callable, Iterator, MutableSet, Sequence
+from collections.abc import Awaitable, Callable, Iterator, MutableSet, Sequence
 from functools import partial
 from itertools import chain
 from operator import is_
@@ -85,18 +85,22 @@ class ResponseKeeper(msgspec.Struct):
     native: bool
     degraded: MutableSet[str]
 
-    def watch(self, reply: Reply, loop: TurnLoop | None) -> WaitingResponse | None:
-        """Keep a whole reply now, a stream when it ends; a whole one for which to `wait` is returned."""
+    async def keep(self, coming: Awaitable[Reply], loop: TurnLoop | None = None) -> Reply:
+        """The reply, kept if it is whole, or when its stream ends."""
+        reply = await coming
+        if reply.status >= 400:
+            return reply
         if reply.stream is not None:
             reply.stream = partial(self._stream, reply.stream, loop)
-            return None
-        return self._queue(read_ended, loop, reply.body)
+        elif (waiting := self._queue(read_ended, loop, reply.body)) is not None:
+            await self._wait(waiting)
+        return reply
 
     async def _stream(self, stream: ReplyStream, loop: TurnLoop | None, writer: ClientWriter) -> None:
         held = HeldEnd(writer, partial(self._queue, find_ended_response, loop))
         await stream(held)
         if held.waiting is not None:
-            await self.wait(held.waiting)
+            await self._wait(held.waiting)
             writer.end(held.last)
 
     def _queue(self, read: ReadEnded, loop: TurnLoop | None, data: bytes) -> WaitingResponse | None:
@@ -144,7 +148,7 @@ class ResponseKeeper(msgspec.Struct):
             self.degraded.add("store")
         return waiting
 
-    async def wait(self, waiting: WaitingResponse) -> None:
+    async def _wait(self, waiting: WaitingResponse) -> None:
         """Queue a response when the store lets us; if that fails, it cannot be continued."""
         try:
             if not await self.stored.queue.add(waiting):
