@@ -97,7 +97,7 @@ class RequestRecorder:
         for outcome in outcomes:
             self._metrics.count_request(outcome.route, outcome.status, outcome.seconds)
         if self._log is not None:
-            self._log.queue(encode_line(describe_exchange(exchange)) for exchange in exchanges)
+            self._log.queue(map(encode_exchange, exchanges))
             logged = (one for one in outcomes if one.route not in UNLOGGED)
             self._log.queue(encode_line(describe_outcome(one)) for one in logged)
 
@@ -113,8 +113,20 @@ class RequestRecorder:
             metrics.count_degraded(exchange.degraded)
 
 
+def encode_exchange(exchange: Exchange) -> bytes:
+    """The line of a chat request; a line that is short has a short usage, which need not be measured by itself."""
+    line = describe_exchange(exchange)
+    try:
+        encoded = orjson.dumps(line)
+        if len(encoded) <= MAX_USAGE_BYTES:
+            return encoded
+    except TypeError:
+        pass
+    return encode_line(line | {"usage": cut_usage(exchange.usage)})
+
+
 def describe_exchange(exchange: Exchange) -> dict[str, Any]:
-    """The line of a chat request, without any text of the conversation; every value is bounded."""
+    """The line of a chat request, without any text of the conversation; every value but the usage is bounded."""
     return {
         "time": exchange.ended,
         "event": "exchange",
@@ -131,7 +143,7 @@ def describe_exchange(exchange: Exchange) -> dict[str, Any]:
         "tokens": exchange.tokens,
         "turns": exchange.turns,
         "tools_run": cut_names(exchange.tools_run),
-        "usage": cut_usage(exchange.usage),
+        "usage": exchange.usage,
         "degraded": sorted(exchange.degraded),
     }
 

@@ -11,7 +11,7 @@ import pytest
 from gateway.domain.exchange import Exchange, ForwardedHeaders, TurnReply
 from gateway.domain.principal import Principal
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
-from gateway.edge.logs import MAX_VALUE, RequestLog
+from gateway.edge.logs import MAX_VALUE, RequestLog, encode_line
 from gateway.edge.metrics import Metrics
 from gateway.edge.recorder import (
     MAX_TOOLS,
@@ -21,6 +21,7 @@ from gateway.edge.recorder import (
     cut_usage,
     describe_exchange,
     describe_outcome,
+    encode_exchange,
 )
 
 CALLER = Principal("shop", key="key-1")
@@ -85,7 +86,7 @@ def test_every_value_of_a_line_is_bounded() -> None:
         usage={"a": long, "total_tokens": 5},
     )
     RequestRecorder(Metrics(), None).record_exchange(ended, 200, 0.1)
-    line = orjson.dumps(describe_exchange(ended))
+    line = encode_exchange(ended)
     assert len(line) < 2 * (MAX_VALUE + 10) * (MAX_TOOLS + 6) + MAX_USAGE_BYTES
     assert orjson.loads(line)["usage"] == {"total_tokens": 5}
     outcome = RequestOutcome("passthrough", principal=caller, model=long, upstream=long)
@@ -133,3 +134,13 @@ def test_health_is_not_logged() -> None:
     recorder.record_outcome(RequestOutcome("health", 200))
     recorder.flush()
     assert written == []
+
+
+@pytest.mark.parametrize(
+    "usage", [None, {"total_tokens": 5}, {"note": "x" * MAX_USAGE_BYTES}, {"a": 10**30}, {"a": "\ud800"}]
+)
+@pytest.mark.parametrize("model", ["m", "m" * 2000, "\ud800"])
+def test_a_line_says_what_each_of_its_values_would_say(usage: Any, model: str) -> None:
+    ended = exchange(usage=usage, model=model)
+    line = describe_exchange(ended) | {"usage": cut_usage(usage)}
+    assert orjson.loads(encode_exchange(ended)) == orjson.loads(encode_line(line))
