@@ -30,11 +30,11 @@ class Meter(msgspec.Struct):
     reported: dict[str, Any] | None = None  # by a whole reply
 
     def watch(self, reply: Reply) -> Reply:
-        """The reply, watched: nobody else looks for the usage of a whole one that is relayed."""
+        """The reply, watched; where it has no receipt, nobody else has looked for the usage of a whole one."""
         if reply.stream is not None:
             reply.stream = watch_stream(reply.stream, self.count_events)
             return reply
-        self.reported = read_usage(reply.body)
+        self.reported = self.exchange.usage or read_usage(reply.body)
         self.pieces += 0 if self.reported else len(reply.body) // BYTES_PER_TOKEN
         return reply
 
