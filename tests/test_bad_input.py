@@ -286,6 +286,7 @@ some_headers = st.lists(
 @example(sent=b"null")
 @example(sent=b"[" * 100_000)
 @example(sent=orjson.dumps({"model": "m", "messages": [{"role": "user", "content": "a" * 1_000_000}]}))
+@example(sent=b'{"model":"gpt-4o","max_tokens":1e999,"messages":[{"role":"user","content":"Hi"}]}')
 @given(sent=bodies)
 @settings(max_examples=EXAMPLES * 10)
 def test_any_body_gets_an_answer_in_the_right_shape(app: App, sent: bytes) -> None:

@@ -102,9 +102,15 @@ def fit_window(request: ChatRequest, scope: Scope, window: int, budget: int, cou
 
 
 def read_output_limit(request: ChatRequest, scope: Scope) -> int:
-    """The tokens that the answer may take, by the request or what is sent where it says nothing."""
+    """The tokens that the answer may take, by the request or what is sent where it says nothing.
+
+    What is no such number is the upstream's business.
+    """
     for name in OUTPUT_FIELDS:
-        value = request.get(name)
+        try:
+            value = request.get(name)
+        except (msgspec.MsgspecError, RecursionError):
+            continue
         if type(value) is int and value > 0:
             return value
     return find_default_limit(scope)

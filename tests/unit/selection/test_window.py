@@ -6,7 +6,7 @@ from gateway.conversation.dialects.chat.dialect import CHAT
 from gateway.domain.agent import Agent, ModelDefaults
 from gateway.domain.chat import ChatRequest
 from gateway.domain.scope import ContextRequest, Scope
-from gateway.selection.window import STEP, WindowTable, fit_window
+from gateway.selection.window import STEP, WindowTable, fit_window, read_output_limit
 
 
 def scope(max_tokens: int | None = None) -> Scope:
@@ -58,3 +58,14 @@ def test_what_surely_fits_is_not_counted() -> None:
         raise AssertionError("counted")
 
     assert fit_window(request(100), scope(), 8192, 4000, fail) == 4000
+
+
+@pytest.mark.parametrize("limit", ["1e999", "-1", '"5"', "null", "{}", "[" * 400 + "]" * 400])
+def test_a_limit_that_is_no_number_of_tokens_is_the_upstreams_business(limit: str) -> None:
+    table, asked = WindowTable({"m": 9000}), request(1500, f', "max_tokens": {limit}')
+    assert read_output_limit(asked, scope()) == 0
+    assert read_output_limit(asked, scope(70)) == 70
+    assert table.may_be_exceeded("m", asked, scope(), 4000)
+    room = table.measure_room("m", scope(), 0)
+    assert room is not None
+    assert room.certainly_fits(asked)

@@ -146,7 +146,7 @@ def find_question(messages: Sequence[Raw], read_text: Callable[[Raw], str] = rea
 
 
 def may_answer_calls(request: ChatRequest) -> bool:
-    """Whether results of tools may be among the messages; False is certain."""
+    """Whether results of tools may be among the messages; False is certain unless one of them has two roles."""
     return request.style is not MessageStyle.SPOKEN and b'"tool_calls"' in request.raw
 
 

@@ -116,7 +116,7 @@ class ResponseKeeper(msgspec.Struct):
             else:
                 # At most all that was said, the answer as it was shown and once more by its items.
                 later = partial(self._describe, ended, loop)
-                size = len(self.asked.raw) + 3 * len(data) + limit_overhead(data) + RECORD_BYTES
+                size = count_asked(self.asked) + 3 * len(data) + limit_overhead(data) + RECORD_BYTES
             if queue.add_later(self.owner.workspace, size, later):
                 return None
         waiting = self._describe(ended, loop)
@@ -195,6 +195,11 @@ class ResponseKeeper(msgspec.Struct):
         if continued.size + record.size > MAX_CONVERSATION_BYTES:  # whoever continues it reads all of it
             return None
         return self.stored.describe(self.owner, ended.read.id, record, [item.id for item in ended.read.output])
+
+
+def count_asked(asked: ChatRequest) -> int:
+    """At most what the client said, with the items that it referred to."""
+    return len(asked.raw) + (sum(map(len, asked.messages)) if asked.replaced is not None else 0)
 
 
 def limit_overhead(data: bytes) -> int:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
+from msgspec.structs import replace
 
 from gateway.conversation.dialects.responses.dialect import RESPONSES
 from gateway.conversation.dialects.responses.keeping import ResponseKeeper
@@ -102,26 +103,43 @@ async def test_a_response_that_waits_does_not_hold_its_request() -> None:
     assert any(b'{"instructions":"Be kind."}' in value for value in queue._values.values())
 
 
-@pytest.mark.parametrize("native", [True, False], ids=["kept by the upstream", "kept here"])
-@pytest.mark.parametrize("container", [b"", b',"container_id":"c%d"', b',"environment":{"container_id":"c%d"}'])
-@pytest.mark.parametrize("count", [0, 1, 5, 30, 250])
-async def test_no_response_weighs_more_than_was_promised(
-    monkeypatch: pytest.MonkeyPatch, native: bool, container: bytes, count: int
-) -> None:
-    promised: list[int] = []
+@pytest.fixture
+def promised(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """By how much what was promised for responses that are described later exceeds what they weigh."""
+    spare: list[int] = []
 
     def note(queue: ResponseQueue, workspace: str, size: int, describe: Callable[[], WaitingResponse | None]) -> bool:
         described = describe()
         assert described is not None
-        promised.append(size - described.weight)
+        spare.append(size - described.weight)
         return True
 
     monkeypatch.setattr(ResponseQueue, "add_later", note)
+    return spare
+
+
+@pytest.mark.parametrize("native", [True, False], ids=["kept by the upstream", "kept here"])
+@pytest.mark.parametrize("container", [b"", b',"container_id":"c%d"', b',"environment":{"container_id":"c%d"}'])
+@pytest.mark.parametrize("count", [0, 1, 5, 30, 250])
+async def test_no_response_weighs_more_than_was_promised(
+    promised: list[int], native: bool, container: bytes, count: int
+) -> None:
     item = b'{"type":"","id":"%d"' if not native else b'{"id":"%d"'
     named = b",".join(item % at + (container % at if container else b"") + b"}" for at in range(count))
     keeper = make_keeper(RESPONSES.decode(b'{"model":"m","input":"x"}'), "none")
     keeper.native = native
     body = b'{"id":"r","status":"completed","output":[%b]}' % named
     await keep(keeper, body, False, None)
+    assert len(promised) == 1
+    assert promised[0] >= 0
+
+
+async def test_items_that_a_request_refers_to_count_too(promised: list[int]) -> None:
+    """They stand in place of their references, as `resolve_references` puts them."""
+    asked = RESPONSES.decode(b'{"model":"m","input":[{"type":"item_reference","id":"msg_1"}]}')
+    whole = Raw(b'{"type":"message","role":"assistant","content":"%b"}' % (b"x" * 100_000))
+    keeper = make_keeper(replace(asked, messages=[whole], replaced={}), "none")
+    keeper.native = False
+    await keep(keeper, b'{"id":"r","status":"completed","output":[]}', False, None)
     assert len(promised) == 1
     assert promised[0] >= 0
