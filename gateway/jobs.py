@@ -5,6 +5,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
+from gateway.allocation import FreePages
 from gateway.content.indexing import index_periodically
 from gateway.late_modules import load_late_modules
 from gateway.parts import GatewayParts
@@ -45,6 +46,7 @@ def add_jobs(gateway: GatewayParts) -> None:
     jobs.add("tool servers", lambda: gateway.tool_servers.run(gateway.policies.update_tools))
     jobs.add("request log", gateway.recorder.run)
     jobs.add("limits", gateway.limiter.run)
+    jobs.add("free memory", FreePages().run)
     jobs.add("content activity", gateway.content.activity.run)
     jobs.add("content index", lambda: index_periodically(gateway.policies, gateway.stores.content))
     summaries = gateway.summaries

@@ -1,38 +1,81 @@
-"""What the C library is told, and what the operator's own settings keep from it."""
+"""Memory goes back to the system once a flood is over."""
 
-from types import SimpleNamespace
+import asyncio
+import subprocess
+import sys
+from itertools import pairwise
+from time import monotonic
 
 import pytest
 
-from gateway.allocation import ARENA_MAX, MMAP_THRESHOLD, return_large_blocks
-from gateway.settings_loader import sets_arenas
+from gateway import allocation
+from gateway.allocation import GROWTH_BYTES, FreePages, read_resident_bytes
+
+FLOOD = """
+from gateway.allocation import read_resident_bytes, return_free_pages, return_large_blocks
+return_large_blocks()
+blocks, between = [], []
+for _ in range(200):
+    blocks.append(bytes([1]) * 600_000)
+    between.append(bytes([1]) * 2_000)
+del blocks
+before = read_resident_bytes()
+return_free_pages()
+print(before - read_resident_bytes())
+"""
 
 
-@pytest.mark.parametrize("keeps_arenas", [False, True])
-def test_arenas_are_limited_unless_they_are_kept(monkeypatch: pytest.MonkeyPatch, keeps_arenas: bool) -> None:
-    told: list[int] = []
-    library = SimpleNamespace(mallopt=lambda name, value: told.append(name))
-    monkeypatch.setattr("ctypes.CDLL", lambda name: library)
-    monkeypatch.setattr("sys.platform", "linux")
-    return_large_blocks(keeps_arenas=keeps_arenas)
-    assert MMAP_THRESHOLD in told
-    assert (ARENA_MAX in told) is not keeps_arenas
+@pytest.mark.skipif(sys.platform != "linux", reason="other C libraries give back what they like")
+def test_pages_between_blocks_that_stay_are_given_back() -> None:
+    done = subprocess.run([sys.executable, "-c", FLOOD], capture_output=True, text=True, check=True, timeout=60)
+    assert int(done.stdout) > 80_000_000
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "expected"),
-    [
-        ("MALLOC_ARENA_MAX", "8", True),
-        ("MALLOC_ARENA_MAX", "", False),
-        ("GLIBC_TUNABLES", "glibc.malloc.check=1:glibc.malloc.arena_max=8", True),
-        ("GLIBC_TUNABLES", "glibc.malloc.check=1", False),
-        ("UNRELATED", "8", False),
-    ],
-)
-def test_the_environment_may_set_the_arenas(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str, expected: bool
-) -> None:
-    for one in ("MALLOC_ARENA_MAX", "GLIBC_TUNABLES"):
-        monkeypatch.delenv(one, raising=False)
-    monkeypatch.setenv(name, value)
-    assert sets_arenas() is expected
+def test_the_system_tells_what_is_resident() -> None:
+    assert sys.platform != "linux" or 10_000_000 < read_resident_bytes() < 20_000_000_000
+
+
+class Heaps:
+    """A process whose memory is what the test says."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, resident: int, kept: int) -> None:
+        self.resident, self._kept = resident, kept
+        self.times: list[float] = []  # when its free pages were given back
+        self._given_back, self._loop = asyncio.Event(), asyncio.get_running_loop()
+        monkeypatch.setattr(allocation, "return_free_pages", self._give_back)
+        monkeypatch.setattr(allocation, "LOOK_SECONDS", 0.01)
+        monkeypatch.setattr(allocation, "LONGEST_PAUSE", 0.05)
+
+    def measure(self) -> int:
+        return self.resident
+
+    def _give_back(self) -> None:
+        self.resident = min(self.resident, self._kept)
+        self.times.append(monotonic())
+        self._loop.call_soon_threadsafe(self._given_back.set)
+
+    async def wait(self) -> None:
+        await asyncio.wait_for(self._given_back.wait(), 5)
+        self._given_back.clear()
+
+
+async def test_what_each_flood_leaves_is_given_back_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    heaps = Heaps(monkeypatch, resident=100, kept=200)
+    running = asyncio.create_task(FreePages(heaps.measure).run())
+    for _ in range(2):
+        heaps.resident = 2 * GROWTH_BYTES
+        await heaps.wait()
+        await asyncio.sleep(0.05)
+    running.cancel()
+    assert (heaps.resident, len(heaps.times)) == (200, 2)
+
+
+async def test_memory_that_is_in_use_is_looked_at_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    heaps = Heaps(monkeypatch, resident=100, kept=3 * GROWTH_BYTES)
+    running = asyncio.create_task(FreePages(heaps.measure).run())
+    heaps.resident = 2 * GROWTH_BYTES
+    for _ in range(4):
+        await heaps.wait()
+    running.cancel()
+    pauses = [later - earlier for earlier, later in pairwise(heaps.times)]
+    assert min(pauses) > 0.015
