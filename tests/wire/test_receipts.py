@@ -287,8 +287,7 @@ async def test_a_failure_of_ours_inside_a_stream_is_an_error(
             return reply
 
         monkeypatch.setattr(recorder, "watch", watch)
-        monkeypatch.setattr("gateway.edge.recorder.encode_line", lines.append)
-        monkeypatch.setattr(client.app.log, "queue", list)
+        monkeypatch.setattr(client.app.log, "queue", lambda queued: lines.extend(map(orjson.loads, queued)))
         upstream.will(say("Never read."))
         reply = await client.chat("Tidy this", agent="bare", stream=True)
         assert (reply.status, reply.broken) == (200, True)
