@@ -33,6 +33,7 @@ from gateway.stores.redis_scripts import DELETE_RECEIPT, SWEEP_RECEIPT, WRITE_RE
 PREFIX = "gateway-receipts:"  # no key of another store starts with it
 ALL, BYTES, BOOTS, SHARES, UNCOUNTED = (PREFIX + word for word in ("all", "bytes", "boots", "shares", "uncounted"))
 BATCH = 500
+WRITTEN = 200  # receipts in one call, which has a time limit and holds up the event loop while it is made
 HEADROOM = 50  # a fiftieth of the room is made free beyond what is needed
 SIZE_PRUNE = 200  # deleted at once while all receipts together are too large
 
@@ -69,14 +70,15 @@ class RedisReceiptStore:
         return cls(await RedisConnection.open(address, timeouts))
 
     async def write(self, receipts: Sequence[StorableReceipt], boot: str) -> None:
-        async def work() -> None:
-            async with self._client.pipeline(transaction=True) as steps:
-                for receipt in write_out(receipts):
-                    keys, arguments = _make_write(receipt, boot)
-                    await self._write(keys=keys, args=arguments, client=steps)
-                await steps.execute()
+        for start in range(0, len(receipts), WRITTEN):
+            await self._call(partial(self._write_some, receipts[start : start + WRITTEN], boot))
 
-        await self._call(work)
+    async def _write_some(self, receipts: Sequence[StorableReceipt], boot: str) -> None:
+        async with self._client.pipeline(transaction=True) as steps:
+            for receipt in write_out(receipts):
+                keys, arguments = _make_write(receipt, boot)
+                await self._write(keys=keys, args=arguments, client=steps)
+            await steps.execute()
 
     async def list_page(
         self, workspace: str, criteria: ReceiptFilter, after: str | None, take: int, whole: bool = False

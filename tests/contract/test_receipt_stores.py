@@ -204,12 +204,12 @@ def count_rows(file: Path, table: str) -> int:
         return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
-@pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 127, 200])
+@pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 127, 200, 1000])
 async def test_batches_of_any_size_are_written_whole(store: ReceiptStore, count: int) -> None:
     await store.write([make(number, resources=("x/y", f"x/{number}")) for number in range(count)], "boot")
     expected = [make(number).id for number in reversed(range(count))]
     for criteria in (ANY, ReceiptFilter(resource="x/y")):
-        assert [one.id for one in (await store.list_page("default", criteria, None, 1000)).receipts] == expected
+        assert [one.id for one in (await store.list_page("default", criteria, None, 1001)).receipts] == expected
     assert await list_numbers(store, ReceiptFilter(resource=f"x/{count - 1}")) == [count - 1]
 
 
