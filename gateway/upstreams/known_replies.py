@@ -10,9 +10,7 @@ import msgspec
 
 MAX_KNOWN: Final = 4  # a server that puts the time or an id into its heads never sends the older ones again
 PATIENCE: Final = 64  # heads that were remembered in vain, until no more are: each may carry an id of its own
-REST: Final = (
-    4096  # replies after which they are again: heads with the time repeat themselves while there is much to do
-)
+REST: Final = 4096  # replies after which heads are remembered again
 MAX_HEAD: Final = 4096  # bytes of a head that is remembered
 MAX_DIGITS: Final = 9  # of the length of a reply that can arrive in one piece
 HEAD_END: Final = b"\r\n\r\n"

@@ -10,7 +10,7 @@ from gateway.domain.chat import ChatRequest
 from gateway.domain.injection import ClientTool, ClientTools
 
 EXCLUSIVE = ("functions", "function_call", "prediction", "n")  # fields that may rule out tools of ours
-SHAPING = frozenset({*TOOL_FIELDS, *EXCLUSIVE})
+SHAPING = TOOL_FIELDS.union(EXCLUSIVE)
 
 
 class _Named(msgspec.Struct):

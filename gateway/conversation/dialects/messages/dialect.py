@@ -15,6 +15,7 @@ from gateway.conversation.dialects.messages.relay import MessagesRelayView
 from gateway.conversation.dialects.messages.replay import MessagesReplay
 from gateway.conversation.dialects.messages.reply import MessagesReplyView
 from gateway.conversation.dialects.messages.stream import MessagesStreamView
+from gateway.conversation.dialects.raw_body import TOOL_FIELDS
 from gateway.conversation.history import HistoryMessage
 from gateway.conversation.turn import LoopPlan
 from gateway.domain.chat import ChatRequest, OutgoingBody
@@ -31,7 +32,7 @@ class MessagesDialect(Dialect):
     path = "/v1/messages"
     upstream_path = "/messages"
     keepalive = b'event: ping\ndata: {"type": "ping"}\n\n'
-    shaping_fields = tools.SHAPING
+    shaping_fields = TOOL_FIELDS
 
     check_messages = staticmethod(requests.check_messages)
     # The user's texts stand where chat has them; results of tools are blocks of another type.

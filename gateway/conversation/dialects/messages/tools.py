@@ -7,18 +7,10 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from gateway.conversation.dialects.raw_body import (
-    TOOL_FIELDS,
-    UNREADABLE,
-    ToolWriter,
-    describe_named,
-    find_calls,
-    read_tools,
-)
+from gateway.conversation.dialects.raw_body import UNREADABLE, ToolWriter, describe_named, find_calls, read_tools
 from gateway.domain.chat import ChatRequest
 from gateway.domain.injection import ClientTool, ClientTools
 
-SHAPING = frozenset(TOOL_FIELDS)
 FREE_CHOICES = ("auto", "any")
 CACHED_SCHEMAS = 256
 

@@ -31,7 +31,6 @@ from gateway.errors import StoreError
 MAX_CONVERSATION_BYTES = 16 * 1024 * 1024  # of all that the gateway keeps of a conversation
 RECORD_BYTES = 1000  # of a record besides what was said: names, ids, brackets, its own overhead
 SHORTEST_ITEM = len(b'{"id":"a"},')  # of those with a name; one that names a container too is longer than two
-VALUE_BYTES = 500  # of a value in the queue besides names: brackets, a hash, what it takes in memory
 KEPT_STATUSES = ("completed", "incomplete")
 
 
@@ -53,16 +52,13 @@ class UpstreamResponse(msgspec.Struct, frozen=True):
     @property
     def most_bytes(self) -> int:
         """More than it can take in the queue: no character takes more than six bytes."""
-        named = 6 * (len(self.model) + len(self.last_id) + len(self.shown_id)) + VALUE_BYTES * (1 + len(self.names))
-        return named + sum(map(len, self.echoed.values())) if self.echoed else named
+        named = 6 * (len(self.model) + len(self.last_id) + len(self.shown_id)) + OVERHEAD * len(self.names)
+        return named + RECORD_BYTES + (sum(map(len, self.echoed.values())) if self.echoed else 0)
 
     def describe(self) -> WaitingResponse | None:
-        """The response as it is queued; None if nobody could continue it."""
+        """The response as it is queued; None if it is too large."""
         record = ResponseRecord(self.model, self.last_id or self.shown_id, echoed=self.echoed)
-        try:
-            return self.stored.describe(self.owner, self.shown_id, record, self.names)
-        except UNREADABLE_ITEM:
-            return None
+        return self.stored.describe(self.owner, self.shown_id, record, self.names)
 
 
 def wants_keeping(asked: ChatRequest) -> bool:

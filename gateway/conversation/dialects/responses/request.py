@@ -10,11 +10,10 @@ from msgspec import Raw
 from gateway.conversation.dialects.chat import request as chat_requests
 from gateway.conversation.dialects.raw_body import (
     SPEAKERS,
-    TEXT_OPENINGS,
-    TEXT_TAIL,
     LargeBodySplitter,
     decode_fields,
     decode_scalar,
+    skip_texts,
 )
 from gateway.conversation.dialects.responses.items import (
     MESSAGE,
@@ -140,7 +139,10 @@ def has_room(body: bytes, fields: Mapping[str, Raw], given: int) -> bool:
 
 
 def are_plain(items: Sequence[Raw]) -> bool:
-    """Whether all items are messages without anything that could make them references."""
+    """Whether all items are messages without anything that could make them references.
+
+    Most of a long conversation are texts, which are not read a second time.
+    """
     if not (others := skip_texts(items)):
         return True
     try:
@@ -148,11 +150,6 @@ def are_plain(items: Sequence[Raw]) -> bool:
     except UNREADABLE_ITEM:
         return False
     return True
-
-
-def skip_texts(items: Sequence[Raw]) -> list[Raw]:
-    """The items but those that `find_text_role` knows: so most of a long conversation is not read a second time."""
-    return [item for item in items if (told := bytes(item))[: told.rfind(b'"', 0, TEXT_TAIL) + 1] not in TEXT_OPENINGS]
 
 
 def read_style(items: Sequence[Raw]) -> MessageStyle:

@@ -19,7 +19,7 @@ from gateway.domain.chat import ChatRequest
 from gateway.domain.injection import ClientTool, ClientTools
 
 REMEMBERED_TOOLS = 512  # of ours, written as functions
-SHAPING = frozenset({*TOOL_FIELDS, "prompt"})
+SHAPING = TOOL_FIELDS | {"prompt"}
 OPEN_CHOICES = (b'"auto"', b'"required"')
 
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from gateway.conversation.dialects.raw_body import skip_texts
 from gateway.conversation.dialects.responses import request as requests
 from gateway.conversation.dialects.responses.dialect import RESPONSES
 from gateway.conversation.dialects.responses.references import stands_alone
@@ -48,7 +49,7 @@ def test_what_is_skipped_has_a_role_and_a_text_and_nothing_else(written: str) ->
         fields = json.loads(bytes(item), object_pairs_hook=list)
     except ValueError:
         return  # such an item never comes here
-    if not requests.skip_texts([item]):
+    if not skip_texts([item]):
         assert [name for name, _ in fields] == ["role", "content"]
         assert isinstance(fields[1][1], str)
 
@@ -56,7 +57,7 @@ def test_what_is_skipped_has_a_role_and_a_text_and_nothing_else(written: str) ->
 def test_texts_are_not_read_again_unless_they_have_quotes() -> None:
     plain = [Raw(b'{"role":"user","content":"A \\\\ b\\n"}'), Raw(b'{"role": "assistant", "content": ""}')]
     others = [Raw(b'{"role":"user","content":"\\"Hi\\""}'), Raw(b'{"role":"user","content":"Hi" }'), Raw(b"{}")]
-    assert requests.skip_texts([*plain, *others]) == others
+    assert skip_texts([*plain, *others]) == others
 
 
 @pytest.mark.parametrize("many", [1, 40])
