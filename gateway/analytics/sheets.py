@@ -32,7 +32,7 @@ from gateway.analytics.tallies import (
 )
 from gateway.domain.price import ModelPrice
 from gateway.domain.receipt import Receipt, ReceiptFigures
-from gateway.domain.receipt_note import NotedReceipt, NoteTemplate, ReceiptNote, SortedReceipts
+from gateway.domain.receipt_note import NotedReceipt, NoteTemplate, ReceiptBatch, ReceiptNote
 from gateway.domain.statistics import (
     AGENT_RESOURCES,
     EXCHANGES,
@@ -225,7 +225,7 @@ class SheetMaker:
     def __init__(self, find_price: FindPrice) -> None:
         self._find_price, self._reader = find_price, FactReader()
 
-    async def tally(self, receipts: SortedReceipts) -> bytes | None:
+    async def tally(self, receipts: ReceiptBatch) -> bytes | None:
         """The sheet of finished receipts; None: each of them has to be looked at later."""
         sheet = TallySheet(self._find_price, self._reader)
         try:

@@ -1,7 +1,7 @@
 """Receipts of which only what differs was noted. The JSON that they say is written when somebody reads them."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from operator import attrgetter
@@ -112,10 +112,10 @@ class NotedStart(msgspec.Struct, frozen=True, eq=False, gc=False):
 StorableReceipt = Receipt | NotedReceipt | NotedStart
 
 
-class SortedReceipts:
-    """A batch, by how its receipts are stored and counted; what is noted stands by template, oldest first."""
+class ReceiptBatch:
+    """Receipts that are written together; those that are only noted stand by template, in any order."""
 
-    def __init__(self, receipts: Iterable[StorableReceipt]) -> None:
+    def __init__(self, receipts: Iterable[StorableReceipt] = ()) -> None:
         self.single = list[Receipt]()
         self.noted = defaultdict[NoteTemplate, list[ReceiptNote]](list)
         self.starts = defaultdict[NoteTemplate, list[StartNote]](list)
@@ -126,15 +126,19 @@ class SortedReceipts:
                 self.starts[one.template].append(one.note)
             else:
                 self.single.append(one)
-        for notes in self.noted.values():
-            notes.sort(key=attrgetter("id"))
-        for starts in self.starts.values():
-            starts.sort(key=attrgetter("id"))
+
+    def __iter__(self) -> Iterator[StorableReceipt]:
+        yield from self.single
+        yield from self.list_noted()
+        yield from (NotedStart(template, start) for template, starts in self.starts.items() for start in starts)
 
     @property
     def finished(self) -> list[Receipt]:
         """Single receipts of exchanges that are over."""
         return [one for one in self.single if one.status != STARTED]
+
+    def list_noted(self) -> list[NotedReceipt]:
+        return [NotedReceipt(template, note) for template, notes in self.noted.items() for note in notes]
 
     def list_finished_ids(self) -> list[str]:
         return [
@@ -142,16 +146,16 @@ class SortedReceipts:
             *[note.id for notes in self.noted.values() for note in notes],
         ]
 
-    def write_out_noted(self) -> None:
-        """Make single receipts of the noted ones."""
-        for template, notes in self.noted.items():
-            self.single += [NotedReceipt(template, note).render() for note in notes]
-        self.noted.clear()
+    def write_out(self) -> list[Receipt]:
+        """All of them, for whoever needs their JSON."""
+        return [one if isinstance(one, Receipt) else one.render() for one in self]
 
-
-def write_out(receipts: Sequence[StorableReceipt]) -> list[Receipt]:
-    """Receipts for whoever needs all of their JSON."""
-    return [one if isinstance(one, Receipt) else one.render() for one in receipts]
+    def sort(self) -> None:
+        """Put what is noted in order, oldest first."""
+        for notes in self.noted.values():
+            notes.sort(key=attrgetter("id"))
+        for starts in self.starts.values():
+            starts.sort(key=attrgetter("id"))
 
 
 def render_noted_summary(note: ReceiptNote) -> bytes:

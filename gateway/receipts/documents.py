@@ -28,7 +28,6 @@ class PendingReceipt(msgspec.Struct, eq=False):
     """An exchange whose receipt has to be written."""
 
     exchange: Exchange
-    since: float = 0.0  # when the exchange began
     body: bytes = b""  # of a whole reply, for its usage
     text: ExchangeText | None = None
     http_status: int | None = None

@@ -1,13 +1,13 @@
 """Receipts of which only what differs from others is noted; most are, so each has few steps here."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
 
 from gateway.domain.exchange import STAGES, Exchange, ExchangeStatus
 from gateway.domain.price import ModelPrice
-from gateway.domain.receipt_note import NULL, NotedReceipt, NotedStart, NoteTemplate, ReceiptNote, StartNote
+from gateway.domain.receipt_note import NULL, NotedStart, NoteTemplate, ReceiptNote, StartNote
 from gateway.receipts.documents import PendingReceipt
 from gateway.receipts.prices import NO_TOKENS, PriceTable, count_tokens, read_count
 from gateway.receipts.reported import read_usage
@@ -26,6 +26,7 @@ class CommonPart(NamedTuple):
 
     template: NoteTemplate | None  # None: they have to be rendered
     price: ModelPrice | None
+    notes: list[ReceiptNote]  # of those that are over
 
 
 class NoteTaker:
@@ -40,37 +41,52 @@ class NoteTaker:
         self._find_template, self._prices = find_template, prices
         self._known: dict[TemplateKey, CommonPart] = {}
 
-    def note(self, pending: PendingReceipt) -> NotedReceipt | None:
-        """What differs of an exchange that is over; None: its receipt has to be rendered.
+    @property
+    def noted(self) -> Iterator[tuple[NoteTemplate, list[ReceiptNote]]]:
+        """What was noted of exchanges that are over."""
+        return ((one.template, one.notes) for one in self._known.values() if one.template is not None and one.notes)
+
+    def note(self, pending: PendingReceipt) -> bool:
+        """Note what differs of an exchange that is over; False: its receipt has to be rendered.
 
         Most are like others of their template and were answered by one call. Nothing of them may be stored yet but a
         note that they have started.
         """
         exchange, status = pending.exchange, pending.http_status
-        replies, times = exchange.replies, exchange.times
         if pending.stored or pending.text is not None or exchange.status is not OK or not status:
-            return None
+            return False
         if exchange.tool_runs or exchange.omitted_tools or exchange.expansions:
-            return None
+            return False
+        replies, times = exchange.replies, exchange.times
         if len(replies) != 1 or len(times) != STAGE_COUNT or len(pending.body) > QUICK_BYTES:
-            return None
+            return False
         reply, key = replies[0], make_key(exchange)
-        template, price = self._known.get(key) or self._look_up(key, exchange)
+        template, price, notes = self._known.get(key) or self._look_up(key, exchange)
         if template is None or reply.upstream != exchange.upstream:
-            return None
+            return False
         usage = exchange.usage or find_usage(pending)
         encoded, tokens, cost = NULL, NO_TOKENS, None
         if usage is not None:
             encoded, tokens = _encode(usage), count_tokens(usage)
             if len(encoded) > SHORT_USAGE and not is_shown(encoded):
-                return None
+                return False
             if price is not None:
                 cost = round(price.compute_cost(tokens), 9)
-        seconds, began = pending.seconds or 0.0, exchange.began
-        note = ReceiptNote(
-            exchange.id, seconds, status, encoded, tokens, cost, reply.status, reply.seconds, began, times
+        notes.append(
+            ReceiptNote(
+                exchange.id,
+                pending.seconds or 0.0,
+                status,
+                encoded,
+                tokens,
+                cost,
+                reply.status,
+                reply.seconds,
+                exchange.began,
+                times,
+            )
         )
-        return NotedReceipt(template, note)
+        return True
 
     def note_start(self, pending: PendingReceipt) -> NotedStart | None:
         """What differs of an exchange that waits for its upstream; None: its receipt has to be rendered."""
@@ -80,12 +96,12 @@ class NoteTaker:
         if exchange.tool_runs or exchange.omitted_tools or exchange.expansions or len(times) != STAGE_COUNT:
             return None
         key = make_key(exchange)
-        template, _ = self._known.get(key) or self._look_up(key, exchange)
+        template = (self._known.get(key) or self._look_up(key, exchange)).template
         return None if template is None else NotedStart(template, StartNote(exchange.id, exchange.began, times))
 
     def _look_up(self, key: TemplateKey, exchange: Exchange) -> CommonPart:
         price = self._prices.find(exchange.model) if exchange.model is not None else None
-        common = self._known[key] = CommonPart(self._find_template(key, exchange), price)
+        common = self._known[key] = CommonPart(self._find_template(key, exchange), price, [])
         return common
 
 

@@ -4,30 +4,28 @@ import asyncio
 import logging
 import secrets
 import time
-from collections import Counter
-from collections.abc import Coroutine, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
+from itertools import chain
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 from gateway.domain.exchange import Exchange, Reply, watch_stream
-from gateway.domain.receipt import STARTED, Receipt
-from gateway.domain.receipt_note import NotedReceipt, StorableReceipt
+from gateway.domain.receipt import Receipt
 from gateway.errors import StoreError
 from gateway.receipts.documents import ExchangeText, PendingReceipt
 from gateway.receipts.rendering import LONGEST_SECRET, ReceiptRenderer
 from gateway.receipts.reported import read_usage
+from gateway.receipts.unwritten import UnwrittenReceipts
 from gateway.settings import ReceiptSettings
 from gateway.stores.protocols import ReceiptStore
 
 # With both and two writes, a receipt is stored within 50 ms.
 GATHER_SECONDS = 0.025  # that a batch gathers receipts: larger ones cost less
 YOUNG_SECONDS = 0.015  # an exchange that has begun since then waits for the next batch: it may be over by then
-BATCH = 1000  # receipts that are written at once: a batch costs as much as dozens of those that are only noted
-SINGLE, SINGLE_BYTES = 200, 4_000_000  # of them, how many may be single ones, and their bytes
-SLICE = 32  # receipts that are rendered before the loop goes on
+SLICE, NOTED_SLICE = 32, 256  # receipts that are rendered, or noted, before the loop goes on
 LEASE_SECONDS = 15.0  # after which the receipts of a process that is gone are swept
 FIRST_RETRY, LONGEST_RETRY = 0.1, 2.0  # seconds until a store that failed is tried again
 STRICT_SECONDS = 2.0  # that a strict request waits for the store
@@ -44,6 +42,13 @@ MAX_HELD = 64 * 1024 * 1024  # bytes of replies and text that wait for the store
 log = logging.getLogger(__name__)
 
 
+class DueReceipt(NamedTuple):
+    """What has to be rendered."""
+
+    pending: PendingReceipt
+    finished: bool  # whether the exchange was over when that was decided
+
+
 class ReceiptRecorder:
     """The receipts of one process.
 
@@ -58,15 +63,16 @@ class ReceiptRecorder:
         self._store, self._settings, self._renderer = store, settings, renderer
         share = round(sample * SAMPLE_RANGE)
         self._sampled = f"{share:04x}" if share < SAMPLE_RANGE else "g"  # after the end of ids that are sampled
-        self._keeps_text = settings.text or share > 0
-        self._places_in_all, self._is_strict = settings.queue, settings.durability == "strict"
+        self._kept = "g" if settings.text else self._sampled  # after those whose text may be kept
+        self._free, self._is_strict = settings.queue, settings.durability == "strict"  # free places
         self._sampled_second, self._samples = 0, dict[str, list[int]]()  # taken in that second, by workspace
         self._boot = secrets.token_hex(8)
-        self._open: dict[str, PendingReceipt] = {}  # by id of the exchange, until it is rendered as finished
-        self._queue: dict[str, PendingReceipt] = {}  # to be rendered, oldest first
-        self._rendered: dict[str, StorableReceipt] = {}  # to be written, oldest first
+        self._open: dict[str, PendingReceipt] = {}  # of exchanges that go on, by id
+        self._begun: dict[str, PendingReceipt] = {}  # those among them of which nothing is noted yet, oldest first
+        self._finished: list[PendingReceipt] = []  # to be noted
+        self._due = deque[DueReceipt]()  # to be rendered, since they cannot be noted
+        self._unwritten = UnwrittenReceipts()
         self._texts: dict[str, int] = {}  # bytes of text that finished ones among them hold
-        self._unwritten = 0  # finished ones among them
         self._places: dict[str, int] = {}  # that workspaces hold
         self._held = 0  # bytes of replies and text
         self._commits: dict[str, asyncio.Future[None]] = {}  # what strict requests wait for
@@ -78,15 +84,16 @@ class ReceiptRecorder:
     @property
     def waiting(self) -> int:
         """Exchanges that hold a place."""
-        return len(self._open) + self._unwritten
+        return self._settings.queue - self._free
 
     def start(self, exchange: Exchange, request: bytes) -> Coroutine[Any, Any, None] | None:
         """Queue the receipt of an exchange before its upstream call; what it returns, if anything, is to be awaited."""
-        pending = self._take_place(exchange)
-        if pending is None:
+        if not self._take_place(exchange):
             exchange.degraded.add(DEGRADED)
             return None
-        if self._keeps_text and (self._settings.text or exchange.id[-4:] < self._sampled):
+        id = exchange.id
+        pending = self._open[id] = self._begun[id] = PendingReceipt(exchange)
+        if id[-4:] < self._kept:
             self._keep_request(pending, request)
         if not self._awake:
             self._wake_up()
@@ -113,12 +120,16 @@ class ReceiptRecorder:
 
     def finish(self, exchange: Exchange, http_status: int, seconds: float) -> None:
         """Queue the finished receipt; called once per exchange, whether or not it was started."""
-        pending = self._open.get(exchange.id) or self._take_place(exchange)
-        if pending is None:
+        pending = self._open.pop(exchange.id, None)
+        if pending is not None:
+            self._begun.pop(exchange.id, None)
+        elif self._take_place(exchange):
+            pending = PendingReceipt(exchange)
+        else:
             self.lost += 1
             return
         pending.http_status, pending.seconds, pending.finished = http_status, seconds, True
-        self._queue[exchange.id] = pending  # where it stands already if it is over before its batch
+        self._finished.append(pending)
         if not self._awake:
             self._wake_up()
 
@@ -141,33 +152,37 @@ class ReceiptRecorder:
 
     async def write_now(self, workspace: str, id: str) -> None:
         """Store a receipt that still waits for its batch: somebody asks for it."""
-        pending, rendered = self._open.get(id), self._rendered.get(id)
-        waiting = rendered.workspace if rendered is not None else None
-        if workspace == (pending.exchange.principal.workspace if pending is not None else waiting):
+        if workspace in self._places and self._waits(workspace, id):
             with suppress(StoreError):  # it stays queued
                 await self._flush(everything=True)
+
+    def _waits(self, workspace: str, id: str) -> bool:
+        pending = chain(self._open.values(), self._finished, (one.pending for one in self._due))
+        found = next((one for one in pending if one.exchange.id == id), None)
+        if found is not None:
+            return found.exchange.principal.workspace == workspace
+        return self._unwritten.is_of(workspace, id)
 
     async def close(self) -> None:
         """Write what is left, and say that this process is gone."""
         try:
-            if self._queue or self._rendered:
+            if self._begun or self._finished or self._due or self._unwritten:
                 await self._flush(everything=True)
             if self._renewed > 0:
                 await self._store.renew(self._boot, 0)
         except StoreError as error:
-            self.lost += self._unwritten
-            log.error("%d receipts are lost: %s", self._unwritten, error)
+            lost = self._unwritten.count_finished()
+            self.lost += lost
+            log.error("%d receipts are lost: %s", lost, error)
 
-    def _take_place(self, exchange: Exchange) -> PendingReceipt | None:
-        """Open and queue the receipt of an exchange, if there is a place for it."""
-        workspace, places = exchange.principal.workspace, self._places
-        free, held = self._places_in_all - len(self._open) - self._unwritten, places.get(workspace, 0)
+    def _take_place(self, exchange: Exchange) -> bool:
+        """Take a place for the receipt of an exchange, if there is one for it."""
+        workspace, places, free = exchange.principal.workspace, self._places, self._free
+        held = places.get(workspace, 0)
         if free <= 0 or held >= QUEUE_SHARE * free:
-            return None
-        places[workspace] = held + 1
-        id = exchange.id
-        pending = self._open[id] = self._queue[id] = PendingReceipt(exchange, exchange.began)
-        return pending
+            return False
+        places[workspace], self._free = held + 1, free - 1
+        return True
 
     def _wake_up(self) -> None:
         self._awake = True
@@ -189,87 +204,96 @@ class ReceiptRecorder:
         async with self._flushing:
             self._wake.clear()
             self._awake = False
-            # Rendered even while the store fails: a receipt is smaller than the exchange it describes.
-            await self._render_queue(everything or self._is_strict)
+            # Noted or rendered even while the store fails: a receipt is smaller than the exchange it describes.
+            await self._note_queue(everything or self._is_strict)
+            await self._render_due()
             try:
                 await self._renew()
-                while self._rendered:
+                while self._unwritten:
                     await self._write_batch()
             except StoreError as error:
                 self._settle_commits(list(self._commits), error)
-                if self._rendered:
+                if self._unwritten:
                     self._wake_up()
                 raise
 
-    async def _render_queue(self, everything: bool) -> None:
-        """Render what is due: on the loop, where a thread would only fight for the interpreter, if that is quick."""
+    async def _note_queue(self, everything: bool) -> None:
+        """Note what can be noted; the rest is due to be rendered."""
         young = perf_counter() - YOUNG_SECONDS
-        due = [one for one in self._queue.values() if one.finished or one.since <= young or everything]
-        if len(due) < len(self._queue):
+        begun = [one for one in self._begun.values() if everything or one.exchange.began <= young]
+        self._note_starts(begun)
+        if self._begun:
             self._wake_up()
-        slow: list[PendingReceipt] = []
-        for start in range(0, len(due), SLICE):
+        for start in range(0, len(self._finished), NOTED_SLICE):
             if start:
                 await asyncio.sleep(0)
-            for pending in self._note(due[start : start + SLICE]):
-                if self._renderer.is_quick(pending):
-                    del self._queue[pending.exchange.id]
-                    self._keep_rendered(pending, self._render(pending, pending.finished), pending.finished)
-                else:
-                    slow.append(pending)
-        if slow:
-            await self._render_slowly(slow)
+            slice = self._finished[:NOTED_SLICE]
+            del self._finished[:NOTED_SLICE]
+            self._note_finished(slice)
 
-    def _note(self, due: Sequence[PendingReceipt]) -> list[PendingReceipt]:
-        """Note what can be noted; returns what has to be rendered."""
-        taker, others = self._renderer.take_notes(), list[PendingReceipt]()
-        queue, opened, rendered = self._queue, self._open, self._rendered
-        for pending in due:
+    def _note_starts(self, begun: Sequence[PendingReceipt]) -> None:
+        taker = self._renderer.take_notes()
+        for pending in begun:
+            del self._begun[pending.exchange.id]
             try:
-                noted = taker.note(pending) if pending.finished else taker.note_start(pending)
+                noted = taker.note_start(pending)
             except Exception:  # it is rendered instead
                 log.exception("a receipt cannot be noted")
                 noted = None
-            if noted is None:
-                others.append(pending)
-                continue
-            id = pending.exchange.id
-            del queue[id]
-            rendered[id] = noted
-            if pending.finished:
-                del opened[id]
-                self._unwritten += 1
-                if pending.body:
-                    self._held -= len(pending.body)
-        return others
+            if noted is not None:
+                self._unwritten.put(noted)
+            else:
+                self._due.append(DueReceipt(pending, finished=False))
 
-    async def _render_slowly(self, batch: Sequence[PendingReceipt]) -> None:
+    def _note_finished(self, finished: Sequence[PendingReceipt]) -> None:
+        self._unwritten.forget_starts(finished)
+        taker = self._renderer.take_notes()
+        for pending in finished:
+            try:
+                is_noted = taker.note(pending)
+            except Exception:
+                log.exception("a receipt cannot be noted")
+                is_noted = False
+            if not is_noted:
+                self._due.append(DueReceipt(pending, finished=True))
+            elif pending.body:
+                self._held -= len(pending.body)
+        for template, notes in taker.noted:
+            self._unwritten.add_notes(template, notes)
+
+    async def _render_due(self) -> None:
+        """Render what is due: on the loop, where a thread would only fight for the interpreter, if that is quick."""
+        for number in range(len(self._due)):
+            if number and number % SLICE == 0:
+                await asyncio.sleep(0)
+            due = self._due.popleft()
+            pending, finished = due
+            if not finished and pending.finished:
+                continue  # it will be noted or rendered as what it is now
+            if self._renderer.is_quick(pending):
+                self._keep_rendered(pending, self._render(pending, finished), finished)
+            else:
+                self._due.append(due)
+        if self._due:
+            await self._render_slowly(list(self._due))
+
+    async def _render_slowly(self, slow: Sequence[DueReceipt]) -> None:
         """Render in a thread what has text, a large reply, or an injection that is not known yet."""
-        # Decided here: what is finished while a thread renders it is queued again.
-        finished = [one.finished for one in batch]
-        for pending in batch:
-            del self._queue[pending.exchange.id]
-        try:
-            receipts = await asyncio.to_thread(lambda: list(map(self._render, batch, finished)))
-        except BaseException:
-            self._queue = {one.exchange.id: one for one in batch} | self._queue
-            raise
-        for pending, receipt, was_finished in zip(batch, receipts, finished, strict=True):
-            self._keep_rendered(pending, receipt, was_finished)
+        receipts = await asyncio.to_thread(lambda: [self._render(*one) for one in slow])
+        self._due.clear()
+        for (pending, finished), receipt in zip(slow, receipts, strict=True):
+            self._keep_rendered(pending, receipt, finished)
 
     def _keep_rendered(self, pending: PendingReceipt, receipt: Receipt | None, finished: bool) -> None:
-        id = pending.exchange.id
         pending.stored = True
         held = pending.count_text() if finished and pending.text is not None else 0
         if receipt is not None:
-            self._rendered[id] = receipt
-            self._unwritten += finished
+            self._unwritten.put(receipt)
             if held:
-                self._texts[id] = held
+                self._texts[receipt.id] = held
         elif finished:
             self._free_places(pending.exchange.principal.workspace, 1)
         if finished:
-            del self._open[id]
             self._held -= len(pending.body) + (held if receipt is None else 0)
 
     def _render(self, pending: PendingReceipt, finished: bool) -> Receipt | None:
@@ -287,22 +311,20 @@ class ReceiptRecorder:
             self._renewed = time.monotonic()
 
     async def _write_batch(self) -> None:
-        batch = choose_batch(self._rendered)
-        receipts = list(batch.values())
-        await self._store.write(receipts, self._boot)
-        for id in batch:
-            del self._rendered[id]
-        finished = [one.template.workspace for one in receipts if isinstance(one, NotedReceipt)]
-        finished += [one.workspace for one in receipts if isinstance(one, Receipt) and one.status != STARTED]
-        self._unwritten -= len(finished)
-        for workspace, count in Counter(finished).items():
+        batch = self._unwritten.choose_batch()
+        await self._store.write(batch, self._boot)
+        self._unwritten.remove(batch)
+        for template, notes in batch.noted.items():
+            self._free_places(template.workspace, len(notes))
+        for workspace, count in Counter(one.workspace for one in batch.finished).items():
             self._free_places(workspace, count)
         if self._texts:
-            self._held -= sum(self._texts.pop(id, 0) for id in batch)
+            self._held -= sum(self._texts.pop(one.id, 0) for one in batch.finished)
         if self._commits:
-            self._settle_commits(list(batch), None)
+            self._settle_commits([one.id for one in batch], None)
 
     def _free_places(self, workspace: str, count: int) -> None:
+        self._free += count
         self._places[workspace] -= count
         if not self._places[workspace]:
             del self._places[workspace]
@@ -345,16 +367,3 @@ class ReceiptRecorder:
             text.pieces.append(piece)
             text.size += len(piece)
             self._held += len(piece)
-
-
-def choose_batch(rendered: Mapping[str, StorableReceipt]) -> dict[str, StorableReceipt]:
-    """The first ones, as many as are written at once; at least one."""
-    batch = dict(islice(rendered.items(), BATCH))
-    if Receipt not in map(type, batch.values()):  # notes are small
-        return batch
-    single = {id: len(one.summary) + len(one.details) for id, one in batch.items() if isinstance(one, Receipt)}
-    size = sum(single.values())
-    while len(batch) > 1 and (len(single) > SINGLE or size > SINGLE_BYTES):
-        last, _ = batch.popitem()
-        size -= single.pop(last, 0)
-    return batch

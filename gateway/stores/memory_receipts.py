@@ -2,12 +2,12 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from msgspec.structs import replace
 
 from gateway.domain.receipt import STARTED, SWEPT, Receipt, ReceiptFilter, ReceiptPage
-from gateway.domain.receipt_note import StorableReceipt, write_out
+from gateway.domain.receipt_note import ReceiptBatch
 from gateway.ids import read_id_time
 from gateway.stores.protocols import PRUNE_LIMIT, ReceiptScan
 
@@ -25,8 +25,8 @@ class MemoryReceiptStore:
         self._boots: dict[str, float] = {}  # boot id → when its lease ends
         self.uncounted: dict[str, Receipt] | None = None  # finished ones that wait to be counted; None: nobody counts
 
-    async def write(self, receipts: Sequence[StorableReceipt], boot: str) -> None:
-        for receipt in (one.merge_shared() for one in write_out(receipts)):
+    async def write(self, receipts: ReceiptBatch, boot: str) -> None:
+        for receipt in (one.merge_shared() for one in receipts.write_out()):
             if receipt.id in self._receipts and receipt.id not in self._owners:
                 continue
             self._note_end(self._receipts.get(receipt.id), receipt)

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from gateway.domain.receipt import Receipt, ReceiptFilter, ReceiptPage
-from gateway.domain.receipt_note import StorableReceipt
+from gateway.domain.receipt_note import ReceiptBatch
 from gateway.domain.record import AuditEntry, Author, FeedPosition, Record, RecordBatch, RecordKey, RecordWrite
 from gateway.domain.session import SessionKey
 
@@ -189,7 +189,7 @@ class ReceiptStore(Protocol):
     A receipt belongs to the process that started it until that process finishes it. A boot id names the process.
     """
 
-    async def write(self, receipts: Sequence[StorableReceipt], boot: str) -> None:
+    async def write(self, receipts: ReceiptBatch, boot: str) -> None:
         """Store all or none. One with the status `started` belongs to `boot`, any other is finished.
 
         A finished receipt never changes again; one that was only swept is replaced by what its process says. Writing

@@ -21,7 +21,7 @@ from gateway.domain.receipt import (
     ReceiptPage,
     is_receipt_id,
 )
-from gateway.domain.receipt_note import StorableReceipt, write_out
+from gateway.domain.receipt_note import ReceiptBatch
 from gateway.domain.redis_address import RedisAddress
 from gateway.ids import encode_id_time
 from gateway.stores.codec import decode_text, encode_text
@@ -69,13 +69,14 @@ class RedisReceiptStore:
         """A store that works as soon as its server does."""
         return cls(await RedisConnection.open(address, timeouts))
 
-    async def write(self, receipts: Sequence[StorableReceipt], boot: str) -> None:
-        for start in range(0, len(receipts), WRITTEN):
-            await self._call(partial(self._write_some, receipts[start : start + WRITTEN], boot))
+    async def write(self, receipts: ReceiptBatch, boot: str) -> None:
+        written = receipts.write_out()
+        for start in range(0, len(written), WRITTEN):
+            await self._call(partial(self._write_some, written[start : start + WRITTEN], boot))
 
-    async def _write_some(self, receipts: Sequence[StorableReceipt], boot: str) -> None:
+    async def _write_some(self, receipts: Sequence[Receipt], boot: str) -> None:
         async with self._client.pipeline(transaction=True) as steps:
-            for receipt in write_out(receipts):
+            for receipt in receipts:
                 keys, arguments = _make_write(receipt, boot)
                 await self._write(keys=keys, args=arguments, client=steps)
             await steps.execute()

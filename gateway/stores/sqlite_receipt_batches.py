@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from gateway.domain.receipt import STARTED, Receipt, SharedDetails
-from gateway.domain.receipt_note import NotedReceipt, SortedReceipts, StorableReceipt
+from gateway.domain.receipt_note import NotedReceipt, ReceiptBatch
 from gateway.ids import read_id_time
 from gateway.stores.codec import encode_text
 from gateway.stores.sqlite_connection import insert_rows, transaction
@@ -47,10 +47,10 @@ SELECT_SHARED = "SELECT body, summary FROM receipt_details WHERE key = ?"
 PUT_SHEET = "INSERT INTO uncounted_sheets (body) VALUES (?)"
 
 # What finished receipts add to the figures.
-TallyReceipts = Callable[[SortedReceipts], Awaitable[bytes | None]]
+TallyReceipts = Callable[[ReceiptBatch], Awaitable[bytes | None]]
 
 
-class ReceiptBatch(msgspec.Struct, frozen=True):
+class EncodedBatch(msgspec.Struct, frozen=True):
     """Receipts as they are written; of tables, the values of all rows follow each other."""
 
     size: int  # rows of `receipts`
@@ -63,7 +63,7 @@ class ReceiptBatch(msgspec.Struct, frozen=True):
     sheet: bytes | None  # what the receipts add to the figures; None: each of them waits to be counted
 
 
-def write_batch(batch: ReceiptBatch, connection: sqlite3.Connection) -> Sequence[int] | None:
+def write_batch(batch: EncodedBatch, connection: sqlite3.Connection) -> Sequence[int] | None:
     """Write a batch; returns the numbers of the lists of started ones.
 
     None: nothing was changed, since some of it was written before, or swept, and would be there or be counted twice.
@@ -107,7 +107,7 @@ def write_out_left(connection: sqlite3.Connection, now: float) -> None:
 
 def _put_single(connection: sqlite3.Connection, receipts: Sequence[Receipt], boot: str) -> None:
     """Store receipts one by one whose shared details are stored already."""
-    batch = encode_batch(SortedReceipts(receipts), boot)
+    batch = encode_batch(ReceiptBatch(receipts), boot)
     insert_rows(connection, UPSERT, batch.rows, ROW_WIDTH)
     insert_rows(connection, PUT_RESOURCES, batch.used, 3)
 
@@ -127,16 +127,15 @@ def find_stored(receipts: Sequence[NotedReceipt], connection: sqlite3.Connection
     }
 
 
-def encode_written_out(receipts: Sequence[StorableReceipt], boot: str, ended: EndedStarts) -> ReceiptBatch:
+def encode_written_out(receipts: ReceiptBatch, boot: str, ended: EndedStarts) -> EncodedBatch:
     """A batch whose finished receipts wait to be counted one by one; what is noted of them is written out for that."""
-    chosen = SortedReceipts(receipts)
-    chosen.write_out_noted()
-    return encode_batch(chosen, boot, None, ended)
+    written = ReceiptBatch(one.render() if isinstance(one, NotedReceipt) else one for one in receipts)
+    return encode_batch(written, boot, None, ended)
 
 
 def encode_batch(
-    receipts: SortedReceipts, boot: str, sheet: bytes | None = None, ended: EndedStarts = NOTHING_ENDED
-) -> ReceiptBatch:
+    receipts: ReceiptBatch, boot: str, sheet: bytes | None = None, ended: EndedStarts = NOTHING_ENDED
+) -> EncodedBatch:
     rows: list[object] = []
     used: list[object] = []
     shared: dict[bytes, SharedDetails] = {}
@@ -154,7 +153,7 @@ def encode_batch(
     second = int(read_id_time(max(ids))) if ids else 0
     details = [(one.key, second, one.body, one.summary or None) for one in shared.values()]
     lists = (encode_lists(noted), encode_starts(starts, boot))
-    return ReceiptBatch(len(receipts.single), rows, used, details, *lists, ended, sheet)
+    return EncodedBatch(len(receipts.single), rows, used, details, *lists, ended, sheet)
 
 
 def _encode(workspace: bytes, id: bytes, receipt: Receipt, boot: str, counted: bool) -> tuple[object, ...]:

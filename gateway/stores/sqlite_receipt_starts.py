@@ -97,14 +97,17 @@ class OpenStarts:
         self._lists: dict[str, int] = {}  # by id of the exchange
         self._left: Counter[int] = Counter()  # exchanges that go on, by list
 
+    def __bool__(self) -> bool:
+        return bool(self._lists)
+
     def add(self, number: int, ids: Sequence[str]) -> None:
         self._lists |= dict.fromkeys(ids, number)
         self._left[number] = len(ids)
 
-    def find_ended(self, ids: Iterable[str]) -> EndedStarts:
+    def find_ended(self, ids: Sequence[str]) -> EndedStarts:
         """The lists in which these exchanges stand."""
         lists = self._lists
-        if not lists:
+        if not ids:
             return NOTHING_ENDED
         ended = Counter([lists[id] for id in ids if id in lists])
         return EndedStarts(ended, [number for number, count in ended.items() if count == self._left[number]])

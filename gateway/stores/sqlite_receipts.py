@@ -3,13 +3,13 @@
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Self
 
 from gateway.domain.receipt import STARTED, SWEPT, Receipt, ReceiptFilter, ReceiptPage
-from gateway.domain.receipt_note import NotedReceipt, SortedReceipts, StorableReceipt
+from gateway.domain.receipt_note import ReceiptBatch
 from gateway.ids import encode_id_time
 from gateway.stores.codec import encode_text
 from gateway.stores.sqlite_connection import (
@@ -22,7 +22,7 @@ from gateway.stores.sqlite_connection import (
 )
 from gateway.stores.sqlite_migrations import RECEIPT_MIGRATIONS, migrate
 from gateway.stores.sqlite_receipt_batches import (
-    ReceiptBatch,
+    EncodedBatch,
     TallyReceipts,
     encode_batch,
     encode_written_out,
@@ -64,15 +64,14 @@ class SqliteReceiptStore:
             raise
         return cls(writer, reader, clock=clock)
 
-    async def write(self, receipts: Sequence[StorableReceipt], boot: str) -> None:
-        chosen = SortedReceipts(receipts)
-        finished = chosen.list_finished_ids()
+    async def write(self, receipts: ReceiptBatch, boot: str) -> None:
+        receipts.sort()
+        finished = receipts.list_finished_ids() if self._open else []
         ended = self._open.find_ended(finished)
         if self._unsure:
             receipts = await self._drop_stored(receipts)
-            chosen = SortedReceipts(receipts)
         self._unsure = True  # until it is known what became of this batch
-        batch = await self._encode_counted(chosen, boot, ended)
+        batch = await self._encode_counted(receipts, boot, ended)
         numbers = await self._writer.run(partial(write_batch, batch)) if batch is not None else None
         if batch is None or numbers is None:
             batch = encode_written_out(await self._drop_stored(receipts), boot, ended)
@@ -82,19 +81,19 @@ class SqliteReceiptStore:
         for number, started in zip(numbers or (), batch.starts, strict=True):
             self._open.add(number, started.ids)
 
-    async def _encode_counted(self, chosen: SortedReceipts, boot: str, ended: EndedStarts) -> ReceiptBatch | None:
+    async def _encode_counted(self, receipts: ReceiptBatch, boot: str, ended: EndedStarts) -> EncodedBatch | None:
         """A batch with its sheet, or one that needs none; None: what is noted cannot be counted that way."""
-        is_counted = self.tally is not None and (chosen.noted or chosen.finished)
-        sheet = await self.tally(chosen) if self.tally is not None and is_counted else None
-        return encode_batch(chosen, boot, sheet, ended) if sheet is not None or not chosen.noted else None
+        is_counted = self.tally is not None and (receipts.noted or receipts.finished)
+        sheet = await self.tally(receipts) if self.tally is not None and is_counted else None
+        return encode_batch(receipts, boot, sheet, ended) if sheet is not None or not receipts.noted else None
 
-    async def _drop_stored(self, receipts: Sequence[StorableReceipt]) -> Sequence[StorableReceipt]:
+    async def _drop_stored(self, receipts: ReceiptBatch) -> ReceiptBatch:
         """Receipts without those that stand in a list: a write that seemed to fail may have taken effect."""
-        noted = [one for one in receipts if isinstance(one, NotedReceipt)]
+        noted = receipts.list_noted()
         if not noted:
             return receipts
         known = await self._writer.run(partial(find_stored, noted))
-        return [one for one in receipts if one.id not in known]
+        return ReceiptBatch(one for one in receipts if one.id not in known)
 
     async def list_page(
         self, workspace: str, criteria: ReceiptFilter, after: str | None, take: int, whole: bool = False

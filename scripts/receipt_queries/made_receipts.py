@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 
 from gateway.domain.receipt import Receipt
+from gateway.domain.receipt_note import ReceiptBatch
 from gateway.ids import encode_id_time
 from gateway.stores.protocols import ReceiptStore
 
@@ -45,7 +46,7 @@ async def fill(store: ReceiptStore, count: int, seed: int) -> float:
         batch.append(receipt)
         if len(batch) == BATCH or number == count:
             began = time.process_time()
-            await store.write(batch, "boot")
+            await store.write(ReceiptBatch(batch), "boot")
             seconds += time.process_time() - began
             batch = []
     return seconds

@@ -16,6 +16,7 @@ from typing import Any
 from gateway.analytics.counting import StatisticsCounter
 from gateway.analytics.reports import AGENT, ExchangeFilter, PageChoice, Period, Reports, ResourceFilter
 from gateway.domain.price import ModelPrice
+from gateway.domain.receipt_note import ReceiptBatch
 from gateway.settings import AnalyticsSettings
 from gateway.stores.sqlite_receipts import SqliteReceiptStore
 from gateway.stores.sqlite_statistics import SqliteStatisticsStore
@@ -65,7 +66,7 @@ async def fill(receipts: SqliteReceiptStore, store: SqliteStatisticsStore, count
         batch.append(receipt)
         if len(batch) == BATCH or number == count:
             began = time.process_time()
-            await receipts.write(batch, "boot")
+            await receipts.write(ReceiptBatch(batch), "boot")
             written += time.process_time() - began
             batch = []
         if number % EVERY == 0 or number == count:

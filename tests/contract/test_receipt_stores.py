@@ -16,7 +16,15 @@ from msgspec.structs import replace
 from gateway.analytics.sheets import SheetMaker, read_sheets
 from gateway.domain.price import TokenCount
 from gateway.domain.receipt import RECEIPT_STATUSES, STARTED, Receipt, ReceiptFilter, SharedDetails
-from gateway.domain.receipt_note import NotedReceipt, NotedStart, NoteTemplate, ReceiptNote, StartNote, StorableReceipt
+from gateway.domain.receipt_note import (
+    NotedReceipt,
+    NotedStart,
+    NoteTemplate,
+    ReceiptBatch,
+    ReceiptNote,
+    StartNote,
+    StorableReceipt,
+)
 from gateway.domain.redis_address import redis_address
 from gateway.errors import CorruptStore, StoreError
 from gateway.ids import encode_id_time, read_id_time
@@ -114,7 +122,7 @@ async def list_numbers(store: ReceiptStore, criteria: ReceiptFilter = ANY, works
 
 async def test_a_receipt_comes_back_as_it_was_written(store: ReceiptStore) -> None:
     written = make(1, session="s\ud800", agent="writer", content="corporate/blog", resources=("a/b", "c/d"))
-    await store.write([written], "boot")
+    await store.write(ReceiptBatch([written]), "boot")
     assert await store.find("default", written.id) == written
     page = await store.list_page("default", ANY, None, 10)
     assert page.receipts == [replace(written, details=b"")]
@@ -127,8 +135,8 @@ WHOLE = b'{"selection":{},"tokens":1,"turns":[]}'
 
 async def test_shared_details_come_back_as_if_they_were_the_receipt_s_own(store: ReceiptStore) -> None:
     begun = make(2, status=STARTED)
-    await store.write([make(1), begun], "boot")
-    await store.write([replace(begun, status="ok", shared=SHARED), make(3, shared=SHARED)], "boot")
+    await store.write(ReceiptBatch([make(1), begun]), "boot")
+    await store.write(ReceiptBatch([replace(begun, status="ok", shared=SHARED), make(3, shared=SHARED)]), "boot")
     page = await store.list_page("default", ANY, None, 10, whole=True)
     assert [(one.details, one.shared) for one in page.receipts] == [
         (WHOLE, None),
@@ -141,8 +149,10 @@ async def test_shared_details_come_back_as_if_they_were_the_receipt_s_own(store:
 async def test_a_shared_summary_comes_back_as_if_it_were_the_receipt_s_own(store: ReceiptStore) -> None:
     common = SharedDetails(b'{"selection":{}}', b'{"model":"m","error":null}')
     begun = make(1, status=STARTED, summary=b'{"at":1}')
-    await store.write([begun], "boot")
-    await store.write([replace(begun, status="ok", shared=common), make(2, summary=b'{"at":2}', shared=common)], "boot")
+    await store.write(ReceiptBatch([begun]), "boot")
+    await store.write(
+        ReceiptBatch([replace(begun, status="ok", shared=common), make(2, summary=b'{"at":2}', shared=common)]), "boot"
+    )
     for whole in (False, True):
         page = await store.list_page("default", ANY, None, 10, whole)
         assert [one.summary for one in page.receipts] == [
@@ -156,11 +166,11 @@ async def test_a_shared_summary_comes_back_as_if_it_were_the_receipt_s_own(store
 
 async def test_shared_details_stay_as_long_as_a_receipt_has_them(store: ReceiptStore) -> None:
     other = SharedDetails(b'{"selection":{}}')
-    await store.write([make(1, shared=other), make(200, shared=SHARED)], "boot")
-    await store.write([make(300, shared=SHARED)], "boot")
+    await store.write(ReceiptBatch([make(1, shared=other), make(200, shared=SHARED)]), "boot")
+    await store.write(ReceiptBatch([make(300, shared=SHARED)]), "boot")
     assert await store.prune(read_id_time(make(300).id), PLENTY) == 2
     assert await store.find("default", make(300).id) == make(300, details=WHOLE)
-    await store.write([make(301, shared=other)], "boot")
+    await store.write(ReceiptBatch([make(301, shared=other)]), "boot")
     assert await store.find("default", make(301).id) == make(301, details=b'{"selection":{},"turns":[]}')
 
 
@@ -169,8 +179,8 @@ async def test_sqlite_keeps_shared_details_once_and_deletes_them_with_their_rece
     store = await SqliteReceiptStore.open(file)
     try:
         other = SharedDetails(b'{"selection":{}}')
-        await store.write([make(number, shared=other) for number in range(100)], "boot")
-        await store.write([make(200, shared=SHARED)], "boot")
+        await store.write(ReceiptBatch([make(number, shared=other) for number in range(100)]), "boot")
+        await store.write(ReceiptBatch([make(200, shared=SHARED)]), "boot")
         assert count_rows(file, "receipt_details") == 2
         assert await store.prune(read_id_time(make(200).id), PLENTY) == 100
         assert count_rows(file, "receipt_details") == 1
@@ -191,7 +201,7 @@ async def test_a_file_of_the_first_version_is_read_and_written_on(tmp_path: Path
         connection.commit()
     store = await SqliteReceiptStore.open(file)
     try:
-        await store.write([make(2, shared=SHARED), make(3, status="error")], "boot")
+        await store.write(ReceiptBatch([make(2, shared=SHARED), make(3, status="error")]), "boot")
         assert await store.find("default", old.id) == old
         assert await list_numbers(store, ReceiptFilter(status="ok")) == [2, 1]
         assert await list_numbers(store, ReceiptFilter(status="error")) == [3]
@@ -206,7 +216,7 @@ def count_rows(file: Path, table: str) -> int:
 
 @pytest.mark.parametrize("count", [1, 2, 63, 64, 65, 127, 200, 1000])
 async def test_batches_of_any_size_are_written_whole(store: ReceiptStore, count: int) -> None:
-    await store.write([make(number, resources=("x/y", f"x/{number}")) for number in range(count)], "boot")
+    await store.write(ReceiptBatch([make(number, resources=("x/y", f"x/{number}")) for number in range(count)]), "boot")
     expected = [make(number).id for number in reversed(range(count))]
     for criteria in (ANY, ReceiptFilter(resource="x/y")):
         assert [one.id for one in (await store.list_page("default", criteria, None, 1001)).receipts] == expected
@@ -215,14 +225,14 @@ async def test_batches_of_any_size_are_written_whole(store: ReceiptStore, count:
 
 @pytest.mark.parametrize("id", ["", "no id", "ab", "A" * 26, "0" * 26, "0" * 25, "\ud800"])
 async def test_an_id_that_nothing_has_finds_nothing(store: ReceiptStore, id: str) -> None:
-    await store.write([make(1)], "boot")
+    await store.write(ReceiptBatch([make(1)]), "boot")
     assert await store.find("default", id) is None
     assert not await store.delete("default", id)
 
 
 async def test_another_workspace_neither_sees_nor_deletes_a_receipt(store: ReceiptStore) -> None:
     mine = make(1, session="s", agent="a", content="c", resources=("x/y",))
-    await store.write([mine], "boot")
+    await store.write(ReceiptBatch([mine]), "boot")
     assert await store.find("other", mine.id) is None
     assert not await store.delete("other", mine.id)
     for criteria in EACH:
@@ -232,10 +242,10 @@ async def test_another_workspace_neither_sees_nor_deletes_a_receipt(store: Recei
 
 
 async def test_a_list_is_paged_newest_first_by_the_last_id(store: ReceiptStore) -> None:
-    await store.write([make(number) for number in (3, 1, 5, 2, 4)], "boot")
+    await store.write(ReceiptBatch([make(number) for number in (3, 1, 5, 2, 4)]), "boot")
     first = await store.list_page("default", ANY, None, 2)
     second = await store.list_page("default", ANY, first.next, 2)
-    await store.write([make(6)], "boot")
+    await store.write(ReceiptBatch([make(6)]), "boot")
     third = await store.list_page("default", ANY, second.next, 2)
     numbers = [[int(one.id[14:], 16) for one in page.receipts] for page in (first, second, third)]
     assert numbers == [[5, 4], [3, 2], [1]]
@@ -265,13 +275,15 @@ FILTERS: tuple[tuple[ReceiptFilter, list[int]], ...] = (
 @pytest.mark.parametrize(("criteria", "expected"), FILTERS)
 async def test_filters_can_be_combined(store: ReceiptStore, criteria: ReceiptFilter, expected: list[int]) -> None:
     await store.write(
-        [
-            make(1, session="s1", agent="writer"),
-            make(2, content="blog", resources=("a/b", "a/c")),
-            make(3, session="s1", content="blog", resources=("a/bc",)),
-            make(4, agent="writer", status="error", resources=("a/b",)),
-            make(5, "other", session="s1", agent="writer", content="blog", resources=("a/b",)),
-        ],
+        ReceiptBatch(
+            [
+                make(1, session="s1", agent="writer"),
+                make(2, content="blog", resources=("a/b", "a/c")),
+                make(3, session="s1", content="blog", resources=("a/bc",)),
+                make(4, agent="writer", status="error", resources=("a/b",)),
+                make(5, "other", session="s1", agent="writer", content="blog", resources=("a/b",)),
+            ]
+        ),
         "boot",
     )
     assert await list_numbers(store, criteria) == expected
@@ -282,7 +294,7 @@ async def test_a_page_looks_at_a_bounded_number_of_receipts(
 ) -> None:
     monkeypatch.setattr(protocols, "RECEIPT_SCAN", 3)
     others = [make(number, session="s", agent="writer") for number in range(9)]
-    await store.write([*others, make(9, session="s", agent="editor")], "boot")
+    await store.write(ReceiptBatch([*others, make(9, session="s", agent="editor")]), "boot")
     wanted, after, found = ReceiptFilter(session="s", agent="editor", begin=BEGIN), None, []
     while True:
         page = await store.list_page("default", wanted, after, 5)
@@ -296,7 +308,7 @@ async def test_a_page_looks_at_a_bounded_number_of_receipts(
 async def test_a_page_that_takes_long_ends(store: ReceiptStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocols, "RECEIPT_SCAN_SECONDS", 0.0)
     monkeypatch.setattr(protocols, "RECEIPT_SCAN_LEAST", 4)
-    await store.write([make(number, session="s") for number in range(9)], "boot")
+    await store.write(ReceiptBatch([make(number, session="s") for number in range(9)]), "boot")
     page = await store.list_page("default", ReceiptFilter(session="s", agent="nobody"), None, 5)
     assert (page.receipts, page.next) == ([], make(5).id)
 
@@ -304,11 +316,11 @@ async def test_a_page_that_takes_long_ends(store: ReceiptStore, monkeypatch: pyt
 async def test_what_has_started_is_finished_once_and_never_changes_again(store: ReceiptStore) -> None:
     begun = make(1, status=STARTED, resources=("a/b",))
     done = replace(begun, status="ok", resources=("a/b", "c/d"), summary=b'{"seconds":1}')
-    await store.write([begun], "boot")
+    await store.write(ReceiptBatch([begun]), "boot")
     assert await list_numbers(store, ReceiptFilter(status=STARTED)) == [1]
-    await store.write([done], "boot")
-    await store.write([replace(done, status="error")], "boot")
-    await store.write([begun], "boot")
+    await store.write(ReceiptBatch([done]), "boot")
+    await store.write(ReceiptBatch([replace(done, status="error")]), "boot")
+    await store.write(ReceiptBatch([begun]), "boot")
     assert await store.find("default", done.id) == done
     for status in RECEIPT_STATUSES:
         assert await list_numbers(store, ReceiptFilter(status=status)) == ([1] if status == "ok" else [])
@@ -320,8 +332,8 @@ async def test_a_sweep_spares_what_living_processes_have_begun(engine: Engine) -
     mine, theirs = await engine.open(), await engine.open()
     await mine.renew("dead", LEASE)
     await theirs.renew("alive", 60)
-    await mine.write([make(1, status=STARTED), make(2)], "dead")
-    await theirs.write([make(3, status=STARTED)], "alive")
+    await mine.write(ReceiptBatch([make(1, status=STARTED), make(2)]), "dead")
+    await theirs.write(ReceiptBatch([make(3, status=STARTED)]), "alive")
     assert await theirs.sweep() == 0
     swept = [0]
 
@@ -337,32 +349,32 @@ async def test_a_sweep_spares_what_living_processes_have_begun(engine: Engine) -
 
 async def test_a_process_that_said_goodbye_is_swept_at_once(store: ReceiptStore) -> None:
     await store.renew("one", 60)
-    await store.write([make(1, status=STARTED)], "one")
+    await store.write(ReceiptBatch([make(1, status=STARTED)]), "one")
     await store.renew("one", 0)
     assert await store.sweep() == 1
 
 
 async def test_a_process_that_never_said_it_was_alive_is_swept(store: ReceiptStore) -> None:
     await store.renew("one", 0)
-    await store.write([make(1, status=STARTED)], "one")
+    await store.write(ReceiptBatch([make(1, status=STARTED)]), "one")
     assert await store.sweep() == 1
 
 
 async def test_a_process_that_was_swept_too_early_has_the_last_word(store: ReceiptStore) -> None:
     begun = make(1, status=STARTED)
     await store.renew("slow", 0)
-    await store.write([begun], "slow")
+    await store.write(ReceiptBatch([begun]), "slow")
     assert await store.sweep() == 1
-    await store.write([replace(begun, status="ok")], "slow")
+    await store.write(ReceiptBatch([replace(begun, status="ok")]), "slow")
     assert await list_numbers(store, ReceiptFilter(status="ok")) == [1]
     assert await list_numbers(store, ReceiptFilter(status="aborted")) == []
-    await store.write([replace(begun, status="error")], "slow")
+    await store.write(ReceiptBatch([replace(begun, status="error")]), "slow")
     assert await list_numbers(store, ReceiptFilter(status="ok")) == [1]
 
 
 async def test_a_deleted_receipt_is_in_no_list(store: ReceiptStore) -> None:
     gone = make(1, session="s", agent="a", content="c", resources=("x/y", "x/z"))
-    await store.write([gone, make(2)], "boot")
+    await store.write(ReceiptBatch([gone, make(2)]), "boot")
     assert await store.delete("default", gone.id)
     assert not await store.delete("default", gone.id)
     assert await store.find("default", gone.id) is None
@@ -374,21 +386,21 @@ async def test_a_deleted_receipt_is_in_no_list(store: ReceiptStore) -> None:
 async def test_old_receipts_are_pruned_in_bounded_steps(store: ReceiptStore, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (memory_receipts, sqlite_receipt_pruning, redis_receipts):
         monkeypatch.setattr(module, "PRUNE_LIMIT", 2)
-    await store.write([make(number, resources=("x/y",)) for number in range(1, 6)], "boot")
+    await store.write(ReceiptBatch([make(number, resources=("x/y",)) for number in range(1, 6)]), "boot")
     before = read_id_time(make(4).id)
     assert [await store.prune(before, PLENTY) for _ in range(3)] == [2, 1, 0]
     assert await list_numbers(store) == await list_numbers(store, ReceiptFilter(resource="x/y")) == [5, 4]
 
 
 async def test_the_oldest_go_while_all_are_too_large(store: ReceiptStore) -> None:
-    await store.write([make(number, details=b'"%s"' % (b"x" * 2000)) for number in range(500)], "boot")
+    await store.write(ReceiptBatch([make(number, details=b'"%s"' % (b"x" * 2000)) for number in range(500)]), "boot")
     kept = 500
     while deleted := await store.prune(0, 400_000):
         kept -= deleted
     assert 0 <= kept < 200
     page = await store.list_page("default", ANY, None, 1000)
     assert [one.id for one in page.receipts] == [make(number).id for number in range(499, 499 - kept, -1)]
-    await store.write([make(1000)], "boot")
+    await store.write(ReceiptBatch([make(1000)]), "boot")
     assert await store.prune(0, 400_000) == 0
 
 
@@ -397,8 +409,10 @@ async def test_whoever_has_the_most_makes_room(store: ReceiptStore) -> None:
     details = b'"%s"' % (b"x" * 2000)
     quiet = [replace(make(number, details=details), workspace="quiet") for number in range(20)]
     for start in range(0, 600, 100):
-        await store.write([make(1000 + number, details=details) for number in range(start, start + 100)], "boot")
-    await store.write(quiet, "boot")
+        await store.write(
+            ReceiptBatch([make(1000 + number, details=details) for number in range(start, start + 100)]), "boot"
+        )
+    await store.write(ReceiptBatch(quiet), "boot")
     while await store.prune(0, 400_000):
         pass
     left = await store.list_page("quiet", ANY, None, 1000)
@@ -410,21 +424,21 @@ async def test_whoever_has_the_most_makes_room(store: ReceiptStore) -> None:
 
 async def test_memory_drops_the_oldest_of_whoever_has_the_most() -> None:
     store = MemoryReceiptStore(capacity=10)
-    await store.write([replace(make(number), workspace="quiet") for number in range(3)], "boot")
+    await store.write(ReceiptBatch([replace(make(number), workspace="quiet") for number in range(3)]), "boot")
     for number in range(100, 200):
-        await store.write([make(number)], "boot")
+        await store.write(ReceiptBatch([make(number)]), "boot")
     assert await list_numbers(store, workspace="quiet") == [2, 1, 0]
     assert await list_numbers(store) == list(range(199, 192, -1))
 
 
 async def test_writing_nothing_is_fine(store: ReceiptStore) -> None:
-    await store.write([], "boot")
+    await store.write(ReceiptBatch([]), "boot")
     assert await list_numbers(store) == []
 
 
 async def test_memory_keeps_only_so_many() -> None:
     store = MemoryReceiptStore(capacity=3)
-    await store.write([make(number) for number in range(5)], "boot")
+    await store.write(ReceiptBatch([make(number) for number in range(5)]), "boot")
     assert await list_numbers(store) == [4, 3, 2]
 
 
@@ -434,13 +448,13 @@ async def test_a_server_that_does_not_answer_is_an_error_and_recovers(server: Re
     try:
         server.freeze()
         with pytest.raises(StoreError):
-            await store.write([make(1)], "boot")
+            await store.write(ReceiptBatch([make(1)]), "boot")
     finally:
         server.thaw()
 
     async def is_written() -> bool:
         try:
-            await store.write([make(1)], "boot")
+            await store.write(ReceiptBatch([make(1)]), "boot")
         except StoreError:
             return False
         return True
@@ -461,7 +475,7 @@ async def test_a_file_of_another_program_is_left_alone(tmp_path: Path) -> None:
 async def test_a_damaged_page_is_found_on_opening(tmp_path: Path) -> None:
     file = tmp_path / "receipts.db"
     store = await SqliteReceiptStore.open(file)
-    await store.write([make(number) for number in range(200)], "boot")
+    await store.write(ReceiptBatch([make(number) for number in range(200)]), "boot")
     await store.close()
     whole = file.read_bytes()
     file.write_bytes(damaged := whole[:8192] + b"\xa5" * 4096 + whole[12288:])
@@ -501,7 +515,7 @@ async def list_ids(store: ReceiptStore, criteria: ReceiptFilter = ANY, take: int
 
 
 async def test_a_noted_receipt_comes_back_written_out(store: ReceiptStore) -> None:
-    await store.write([note(1.001), note(1.002), note(1.003, WRITER)], "boot")
+    await store.write(ReceiptBatch([note(1.001), note(1.002), note(1.003, WRITER)]), "boot")
     for one in (note(1.002), note(1.003, WRITER)):
         assert await store.find("default", one.id) == one.render().merge_shared()
     found = await store.find("default", note(1.003).id)
@@ -531,7 +545,7 @@ async def test_pages_and_filters_go_over_noted_and_other_receipts(store: Receipt
         for number, status in ((3, "ok"), (4, "error"), (17, "ok"), (33, STARTED), (59, "ok"))
     ]
     for batch in (notes[::2], others, notes[1::2]):
-        await store.write(batch, "boot")
+        await store.write(ReceiptBatch(batch), "boot")
     rendered = sorted([*(one.render() for one in notes), *others], key=lambda one: one.id, reverse=True)
     middle = read_id_time(note(2.5).id)
     for criteria in (
@@ -558,7 +572,7 @@ async def test_pages_and_filters_go_over_noted_and_other_receipts(store: Receipt
 
 async def test_a_noted_receipt_is_deleted_alone(store: ReceiptStore) -> None:
     notes = [note(1 + number / 100) for number in range(4)]
-    await store.write(notes, "boot")
+    await store.write(ReceiptBatch(notes), "boot")
     for gone, left in ((3, [2, 1, 0]), (0, [2, 1]), (2, [1]), (1, [])):
         assert await store.delete("default", notes[gone].id)
         assert not await store.delete("default", notes[gone].id)
@@ -567,7 +581,7 @@ async def test_a_noted_receipt_is_deleted_alone(store: ReceiptStore) -> None:
 
 
 async def test_noted_receipts_are_pruned_by_age_and_size(store: ReceiptStore) -> None:
-    await store.write([note(1), note(1.1), make(2), note(500), note(500.1, WRITER)], "boot")
+    await store.write(ReceiptBatch([note(1), note(1.1), make(2), note(500), note(500.1, WRITER)]), "boot")
     assert await store.prune(BEGIN, PLENTY) == 0
     gone = 0
     while count := await store.prune(read_id_time(note(400).id), PLENTY):
@@ -598,8 +612,8 @@ async def test_whose_receipts_take_the_most_is_found_without_reading_all_lists(t
 
 
 async def test_what_is_left_of_a_list_is_pruned_no_later_than_before(store: ReceiptStore) -> None:
-    await store.write([note(1), note(1.1)], "boot")
-    await store.write([note(500)], "boot")
+    await store.write(ReceiptBatch([note(1), note(1.1)]), "boot")
+    await store.write(ReceiptBatch([note(500)]), "boot")
     assert await store.delete("default", note(1.1).id)
     assert await store.prune(read_id_time(note(400).id), PLENTY) == 1
     assert await list_ids(store) == [note(500).id]
@@ -609,7 +623,7 @@ async def test_a_noted_receipt_without_what_it_shared_is_still_json(tmp_path: Pa
     file = tmp_path / "receipts.db"
     store = await SqliteReceiptStore.open(file)
     store.tally = SheetMaker(lambda model: None).tally
-    await store.write([note(1)], "boot")
+    await store.write(ReceiptBatch([note(1)]), "boot")
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("DELETE FROM receipt_details")
         connection.commit()
@@ -623,7 +637,7 @@ async def test_a_noted_receipt_without_what_it_shared_is_still_json(tmp_path: Pa
 async def test_noted_receipts_that_are_written_again_are_there_once(store: ReceiptStore) -> None:
     notes = [note(1 + number / 100) for number in range(4)]
     for _ in range(2):
-        await store.write(notes, "boot")
+        await store.write(ReceiptBatch(notes), "boot")
     assert await list_ids(store) == [one.id for one in reversed(notes)]
 
 
@@ -643,8 +657,8 @@ async def test_after_a_write_that_seemed_to_fail_nothing_is_stored_or_counted_tw
     with monkeypatch.context() as patched:
         patched.setattr(store._writer, "run", run_too_long)
         with pytest.raises(StoreError):
-            await store.write(notes[:2], "boot")
-    await store.write(notes, "boot")
+            await store.write(ReceiptBatch(notes[:2]), "boot")
+    await store.write(ReceiptBatch(notes), "boot")
     assert await list_ids(store) == [one.id for one in reversed(notes)]
     waiting = await statistics.read_uncounted(10)
     counted = read_sheets(waiting.sheets).exchanges.values()
@@ -656,7 +670,7 @@ async def test_after_a_write_that_seemed_to_fail_nothing_is_stored_or_counted_tw
 async def test_noted_receipts_wait_to_be_counted_when_figures_begin(tmp_path: Path) -> None:
     store = await SqliteReceiptStore.open(tmp_path / "receipts.db")
     store.tally = SheetMaker(lambda model: None).tally
-    await store.write([make(1), note(2), note(2.1, WRITER)], "boot")
+    await store.write(ReceiptBatch([make(1), note(2), note(2.1, WRITER)]), "boot")
     statistics = await SqliteStatisticsStore.open(tmp_path / "receipts.db")
     assert len((await statistics.read_uncounted(10)).receipts) == 3
     assert await store.find("default", note(2).id) == note(2).render().merge_shared()
@@ -677,7 +691,7 @@ async def test_a_file_of_the_release_before_lists_gets_them(tmp_path: Path) -> N
         connection.commit()
     store = await SqliteReceiptStore.open(file)
     store.tally = SheetMaker(lambda model: None).tally
-    await store.write([note(0.5), note(1.4)], "boot")
+    await store.write(ReceiptBatch([note(0.5), note(1.4)]), "boot")
     assert await list_ids(store) == [note(1.4).id, make(1).id, note(0.5).id]
     await store.close()
     with closing(sqlite3.connect(file)) as connection:
@@ -685,7 +699,7 @@ async def test_a_file_of_the_release_before_lists_gets_them(tmp_path: Path) -> N
 
 
 async def test_a_noted_start_comes_back_written_out(store: ReceiptStore) -> None:
-    await store.write([start(1.001), start(1.002), start(1.003, WRITER)], "boot")
+    await store.write(ReceiptBatch([start(1.001), start(1.002), start(1.003, WRITER)]), "boot")
     for one in (start(1.001), start(1.003, WRITER)):
         assert await store.find("default", one.id) == one.render().merge_shared()
     found = await store.find("default", start(1.003).id)
@@ -709,16 +723,16 @@ async def test_a_noted_start_ends_once(store: ReceiptStore, ends_as: str, counts
     if isinstance(store, SqliteReceiptStore) and counts:
         store.tally = SheetMaker(lambda model: None).tally
     numbers = [1 + number / 100 for number in range(6)]
-    await store.write([start(one) for one in numbers], "boot")
+    await store.write(ReceiptBatch([start(one) for one in numbers]), "boot")
     ended = [note(one) for one in numbers]
     final: list[StorableReceipt] = [*ended] if ends_as == "noted" else [one.render() for one in ended]
-    await store.write(final[:2], "boot")
+    await store.write(ReceiptBatch(final[:2]), "boot")
     assert await list_ids(store) == [one.id for one in reversed(ended)]
     assert await list_ids(store, ReceiptFilter(status=STARTED)) == [one.id for one in reversed(ended[2:])]
     assert await list_ids(store, ReceiptFilter(status="ok", agent="editor")) == [ended[1].id, ended[0].id]
     assert await list_ids(store, ReceiptFilter(resource="c/d"), take=1) == [one.id for one in reversed(ended)]
     assert await store.find("default", ended[0].id) == ended[0].render().merge_shared()
-    await store.write(final[2:], "boot")
+    await store.write(ReceiptBatch(final[2:]), "boot")
     assert await list_ids(store, ReceiptFilter(status=STARTED)) == []
     assert await list_ids(store, ReceiptFilter(status="ok")) == [one.id for one in reversed(ended)]
 
@@ -728,9 +742,9 @@ async def test_noted_starts_of_a_process_that_is_gone_are_swept(store: ReceiptSt
         store.tally = SheetMaker(lambda model: None).tally
     await store.renew("alive", 60)
     await store.renew("gone", 60)
-    await store.write([start(1), start(1.1), start(1.2, WRITER)], "gone")
-    await store.write([start(1.3)], "alive")
-    await store.write([note(1.1)], "gone")
+    await store.write(ReceiptBatch([start(1), start(1.1), start(1.2, WRITER)]), "gone")
+    await store.write(ReceiptBatch([start(1.3)]), "alive")
+    await store.write(ReceiptBatch([note(1.1)]), "gone")
     assert await store.sweep() == 0
     await store.renew("gone", 0)
     assert await store.sweep() == 2
@@ -746,11 +760,11 @@ async def test_a_swept_start_is_replaced_by_what_its_process_says(store: Receipt
     if isinstance(store, SqliteReceiptStore):
         store.tally = SheetMaker(lambda model: None).tally
     await store.renew("slow", 60)
-    await store.write([start(1), start(1.1)], "slow")
+    await store.write(ReceiptBatch([start(1), start(1.1)]), "slow")
     await store.renew("slow", 0)
     assert await store.sweep() == 2
     await store.renew("slow", 60)
-    await store.write([note(1), note(2)], "slow")
+    await store.write(ReceiptBatch([note(1), note(2)]), "slow")
     assert await list_ids(store, ReceiptFilter(status="ok")) == [note(2).id, note(1).id]
     assert await list_ids(store) == [note(2).id, start(1.1).id, note(1).id]
     assert await store.find("default", note(1).id) == note(1).render().merge_shared()
@@ -759,11 +773,11 @@ async def test_a_swept_start_is_replaced_by_what_its_process_says(store: Receipt
 async def test_a_noted_start_is_deleted_alone_and_comes_back_with_its_end(store: ReceiptStore) -> None:
     if isinstance(store, SqliteReceiptStore):
         store.tally = SheetMaker(lambda model: None).tally
-    await store.write([start(1), start(1.1), start(1.2)], "boot")
+    await store.write(ReceiptBatch([start(1), start(1.1), start(1.2)]), "boot")
     assert await store.delete("default", start(1.1).id)
     assert not await store.delete("default", start(1.1).id)
     assert await list_ids(store) == [start(1.2).id, start(1).id]
-    await store.write([note(1.1), note(1)], "boot")
+    await store.write(ReceiptBatch([note(1.1), note(1)]), "boot")
     assert await list_ids(store) == [start(1.2).id, note(1.1).id, note(1).id]
     assert await list_ids(store, ReceiptFilter(status=STARTED)) == [start(1.2).id]
 
@@ -774,7 +788,7 @@ async def test_lists_of_starts_go_with_the_last_that_ends(tmp_path: Path) -> Non
     store.tally = SheetMaker(lambda model: None).tally
     for begin in (1, 2):
         await store.write(
-            [start(begin + number / 100, WRITER if number % 2 else EDITOR) for number in range(6)], "boot"
+            ReceiptBatch([start(begin + number / 100, WRITER if number % 2 else EDITOR) for number in range(6)]), "boot"
         )
     with closing(sqlite3.connect(file)) as connection:
 
@@ -784,7 +798,9 @@ async def test_lists_of_starts_go_with_the_last_that_ends(tmp_path: Path) -> Non
 
         left = [count_lists()]
         for numbers in ((1.00, 1.01, 2.00), (1.02, 1.03, 2.02), (1.04, 2.04), (1.05, 2.01, 2.03, 2.05)):
-            await store.write([note(one, WRITER if round(one * 100) % 2 else EDITOR) for one in numbers], "boot")
+            await store.write(
+                ReceiptBatch([note(one, WRITER if round(one * 100) % 2 else EDITOR) for one in numbers]), "boot"
+            )
             left.append(count_lists())
     assert left == [4, 4, 4, 2, 0]
     await store.close()
@@ -807,8 +823,8 @@ async def test_starts_whose_end_seemed_not_to_be_stored_end_once(
         with monkeypatch.context() as patched:
             patched.setattr(store._writer, "run", run_too_long)
             with pytest.raises(StoreError):
-                await store.write(receipts, "boot")
-        await store.write(receipts, "boot")
+                await store.write(ReceiptBatch(receipts), "boot")
+        await store.write(ReceiptBatch(receipts), "boot")
     assert await list_ids(store) == [note(one).id for one in reversed(numbers)]
     assert await list_ids(store, ReceiptFilter(status=STARTED)) == []
     waiting = await statistics.read_uncounted(10)
@@ -823,8 +839,8 @@ async def test_swept_starts_wait_to_be_counted(tmp_path: Path) -> None:
     store = await SqliteReceiptStore.open(file)
     statistics = await SqliteStatisticsStore.open(file)
     store.tally = SheetMaker(lambda model: None).tally
-    await store.write([start(1), start(1.1), start(1.2)], "gone")
-    await store.write([note(1.1)], "gone")
+    await store.write(ReceiptBatch([start(1), start(1.1), start(1.2)]), "gone")
+    await store.write(ReceiptBatch([note(1.1)]), "gone")
     assert await store.sweep() == 2
     waiting = await statistics.read_uncounted(10)
     assert [(one.id, one.status) for one in waiting.receipts] == [
@@ -839,11 +855,11 @@ async def test_swept_starts_wait_to_be_counted(tmp_path: Path) -> None:
 async def test_a_deleted_receipt_does_not_come_back_as_started(store: ReceiptStore) -> None:
     if isinstance(store, SqliteReceiptStore):
         store.tally = SheetMaker(lambda model: None).tally
-    await store.write([start(1), start(1.1), start(1.2)], "boot")
-    await store.write([note(1.1), note(1.2).render()], "boot")
+    await store.write(ReceiptBatch([start(1), start(1.1), start(1.2)]), "boot")
+    await store.write(ReceiptBatch([note(1.1), note(1.2).render()]), "boot")
     assert await store.delete("default", note(1.1).id)
     assert await store.delete("default", note(1.2).id)
     assert await list_ids(store) == [start(1).id]
     assert await store.find("default", note(1.1).id) is None
-    await store.write([note(1)], "boot")
+    await store.write(ReceiptBatch([note(1)]), "boot")
     assert await list_ids(store) == [note(1).id]

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from gateway.domain import statistics
 from gateway.domain.receipt import STARTED, Receipt
+from gateway.domain.receipt_note import ReceiptBatch
 from gateway.domain.redis_address import redis_address
 from gateway.domain.sketch import estimate_distinct, hash_name, merge_sketches
 from gateway.domain.statistics import (
@@ -133,20 +134,22 @@ async def test_a_receipt_waits_once_when_it_ends_whatever_ends_it(
     await receipts.renew("boot", 60)
     await receipts.renew("dead", 0)
     begun = make(1, STARTED)
-    await receipts.write([begun, make(2)], "boot")
-    await receipts.write([make(3, STARTED)], "dead")
+    await receipts.write(ReceiptBatch([begun, make(2)]), "boot")
+    await receipts.write(ReceiptBatch([make(3, STARTED)]), "dead")
     assert await list_ids(store) == [2]
-    await receipts.write([replace(begun, status="error")], "boot")
-    await receipts.write([replace(begun, status="error"), make(2)], "boot")  # a batch may be written twice
+    await receipts.write(ReceiptBatch([replace(begun, status="error")]), "boot")
+    await receipts.write(
+        ReceiptBatch([replace(begun, status="error"), make(2)]), "boot"
+    )  # a batch may be written twice
     assert sorted(await list_ids(store)) == [1, 2]
     assert await receipts.sweep() == 1
     assert sorted(await list_ids(store)) == [1, 2, 3]
-    await receipts.write([make(3)], "dead")  # it was only slow
+    await receipts.write(ReceiptBatch([make(3)]), "dead")  # it was only slow
     assert sorted(await list_ids(store)) == [1, 2, 3]
 
 
 async def test_what_waits_comes_with_everything_that_is_counted(store: StatisticsStore, receipts: ReceiptStore) -> None:
-    await receipts.write([make(1)], "boot")
+    await receipts.write(ReceiptBatch([make(1)]), "boot")
     (waiting,) = (await store.read_uncounted(10)).receipts
     written = make(1)
     for name in ("id", "workspace", "status", "session", "agent", "summary", "details"):
@@ -156,7 +159,7 @@ async def test_what_waits_comes_with_everything_that_is_counted(store: Statistic
 async def test_a_batch_is_counted_by_one_process_only(engine: Engine) -> None:
     one, two = await engine.open(), await engine.open()
     receipts = await engine.open_receipts()
-    await receipts.write([make(number) for number in range(5)], "boot")
+    await receipts.write(ReceiptBatch([make(number) for number in range(5)]), "boot")
     mine, theirs = await one.read_uncounted(3), await two.read_uncounted(5)
     added = {bucket(): {"a/b": tally(injected=3)}}
     assert await one.add(added, mine, DAY)
@@ -166,7 +169,7 @@ async def test_a_batch_is_counted_by_one_process_only(engine: Engine) -> None:
 
 
 async def test_a_deleted_receipt_no_longer_waits(store: StatisticsStore, receipts: ReceiptStore) -> None:
-    await receipts.write([make(1), make(2)], "boot")
+    await receipts.write(ReceiptBatch([make(1), make(2)]), "boot")
     if isinstance(receipts, MemoryReceiptStore):
         pytest.skip("memory keeps what waits by itself")
     await receipts.delete("default", make(1).id)
@@ -179,7 +182,7 @@ async def test_a_deleted_receipt_no_longer_waits(store: StatisticsStore, receipt
 async def test_several_processes_that_add_at_once_lose_nothing(engine: Engine) -> None:
     stores = [await engine.open() for _ in range(3)]
     receipts = await engine.open_receipts()
-    await receipts.write([make(number) for number in range(60)], "boot")
+    await receipts.write(ReceiptBatch([make(number) for number in range(60)]), "boot")
 
     async def count(store: StatisticsStore) -> int:
         done = 0
@@ -277,7 +280,7 @@ async def test_what_never_ends_is_forgotten_when_it_is_not_used(store: Statistic
 
 async def test_nothing_waits_where_nobody_counts(engine: Engine) -> None:
     off, receipts = await engine.open(enabled=False), await engine.open_receipts()
-    await receipts.write([make(1)], "boot")
+    await receipts.write(ReceiptBatch([make(1)]), "boot")
     if isinstance(off, SqliteStatisticsStore | MemoryStatisticsStore):
         assert not await off.read_uncounted(10)
     else:
@@ -286,7 +289,7 @@ async def test_nothing_waits_where_nobody_counts(engine: Engine) -> None:
 
 async def test_receipts_from_before_are_counted_in_a_file(tmp_path: Path) -> None:
     receipts = await SqliteReceiptStore.open(tmp_path / "receipts.db")
-    await receipts.write([make(1), make(2, STARTED)], "boot")
+    await receipts.write(ReceiptBatch([make(1), make(2, STARTED)]), "boot")
     store = await SqliteStatisticsStore.open(tmp_path / "receipts.db")
     batch = await store.read_uncounted(10)
     assert [one.id for one in batch.receipts] == [make(1).id]

@@ -8,6 +8,7 @@ from hashlib import sha256
 import orjson
 
 from gateway.domain.receipt import Receipt
+from gateway.domain.receipt_note import ReceiptBatch
 from gateway.domain.record import Author, RecordKey, RecordWrite
 from gateway.ids import encode_id_time
 from gateway.policies.node_records import outline_write
@@ -43,7 +44,7 @@ class LargeStore:
         receipts = await open_receipts(url)
         kept = list(self._list_receipts())
         for start in range(0, len(kept), BATCH):
-            await receipts.write(kept[start : start + BATCH], "boot of the tests")
+            await receipts.write(ReceiptBatch(kept[start : start + BATCH]), "boot of the tests")
         await receipts.close()
 
     def _list_contexts(self) -> Iterator[RecordWrite]:

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from gateway.domain.receipt import Receipt
+from gateway.domain.receipt_note import ReceiptBatch
 from gateway.domain.record import Author, RecordKey, RecordWrite
 from gateway.domain.session import Session, SessionKey
 from gateway.domain.statistics import EXCHANGES, RESOURCES, Bucket, Span, Tally, UncountedBatch
@@ -257,7 +258,7 @@ class Stage:
                 await self._policies.commit(writes, Author(f"seeder of {world.mark}", "import"))
             await self._keep_knowledge(world, said)
             await self._keep_upload(world)
-            await self.client.app.receipts.write([world.receipt], "boot of the tests")
+            await self.client.app.receipts.write(ReceiptBatch([world.receipt]), "boot of the tests")
             await self._keep_sessions(world)
         if not self._counted:
             self._counted = await self.client.app.statistics.add(

@@ -12,6 +12,7 @@ from gateway.analytics.counting import QUERY_EMBEDDINGS, StatisticsCounter
 from gateway.analytics.reports import AGENT, ExchangeFilter, PageChoice, Period, Reports, ResourceFilter
 from gateway.domain.lru import HitCounter
 from gateway.domain.receipt import Receipt
+from gateway.domain.receipt_note import ReceiptBatch
 from gateway.domain.statistics import EXCHANGES, OTHER, RESOURCES, Span
 from gateway.ids import encode_id_time
 from gateway.settings import AnalyticsSettings
@@ -45,14 +46,14 @@ async def test_a_flood_of_names_fills_a_bucket_and_no_more(tmp_path: Path) -> No
     receipts = await SqliteReceiptStore.open(tmp_path / "receipts.db")
     store = await SqliteStatisticsStore.open(tmp_path / "receipts.db")
     counter, reports = make_counter(store), Reports(store)
-    await receipts.write([make(0, "quiet", selection=inject("c/quiet"))], "boot")
+    await receipts.write(ReceiptBatch([make(0, "quiet", selection=inject("c/quiet"))]), "boot")
     flood = range(1, 12_001)
     for first in range(1, 12_001, 2000):
         batch = [
             make(n, agent=f"agent{n}", selection=inject(f"c{n}/r"), summary={"model": f"model{n}"})
             for n in range(first, first + 2000)
         ]
-        await receipts.write(batch, "boot")
+        await receipts.write(ReceiptBatch(batch), "boot")
         assert await counter.count() in (2000, 2001)
     resources = await reports.sum_resources("default", PERIOD)
     assert len(resources) == RESOURCES.max_keys + 1
@@ -97,7 +98,9 @@ async def test_receipts_full_of_nonsense_are_counted_and_hold_up_nothing(seed: i
     ]
     raw = [Receipt(make(n).id, "default", "ok", summary=b"\xff{", details=b"[") for n in range(50, 60)]
     usage = {"prompt_tokens": 10**40, "completion_tokens": 10**40}
-    await receipts.write([*broken, *raw, make(60, summary={"usage": usage, "cost": 1e300, "seconds": 1e300})], "boot")
+    await receipts.write(
+        ReceiptBatch([*broken, *raw, make(60, summary={"usage": usage, "cost": 1e300, "seconds": 1e300})]), "boot"
+    )
     assert await make_counter(store).count() == 61
     summary = await Reports(store).summarize("default", PERIOD, ExchangeFilter())
     assert summary["totals"]["requests"] == 61
@@ -107,7 +110,7 @@ async def test_a_resource_that_a_model_made_up_is_not_counted() -> None:
     receipts = MemoryReceiptStore()
     store = MemoryStatisticsStore(receipts)
     tool = {"name": "get_context_resource", "resource": None, "left_out": None, "characters": 9, "failed": True}
-    await receipts.write([make(1, tools=[tool])], "boot")
+    await receipts.write(ReceiptBatch([make(1, tools=[tool])]), "boot")
     await make_counter(store).count()
     assert await Reports(store).sum_resources("default", PERIOD) == {}
 

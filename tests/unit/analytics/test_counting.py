@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from gateway.analytics.counting import StatisticsCounter
 from gateway.analytics.reports import ExchangeFilter, Period, Reports
 from gateway.domain.receipt import Receipt
+from gateway.domain.receipt_note import ReceiptBatch
 from gateway.domain.statistics import Span
 from gateway.ids import encode_id_time
 from gateway.settings import AnalyticsSettings
@@ -44,7 +45,7 @@ async def test_one_receipt_that_cannot_be_counted_does_not_hold_up_the_others(
     monkeypatch.setattr(counter._reader, "read", read_or_fail)
     receipts = [make_receipt(number) for number in range(5)]
     cursed = replace(make_receipt(5), agent="cursed")
-    await store.write([*receipts[:2], cursed, *receipts[2:]], "boot")
+    await store.write(ReceiptBatch([*receipts[:2], cursed, *receipts[2:]]), "boot")
     with caplog.at_level(logging.ERROR):
         assert await counter.count() == 6
     assert await counter.count() == 0, "the same batch is read again"
@@ -66,9 +67,9 @@ async def test_figures_that_cannot_be_stored_are_given_up_and_the_next_are_count
 
     monkeypatch.setattr(figures, "add", add_or_fail)
     counter = StatisticsCounter(figures, AnalyticsSettings())
-    await store.write([make_receipt(1), make_receipt(2)], "boot")
+    await store.write(ReceiptBatch([make_receipt(1), make_receipt(2)]), "boot")
     with caplog.at_level(logging.ERROR):
         assert await counter.count() == 2
-    await store.write([make_receipt(3)], "boot")
+    await store.write(ReceiptBatch([make_receipt(3)]), "boot")
     assert await counter.count() == 1
     assert await count_requests(figures) == 1

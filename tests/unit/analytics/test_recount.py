@@ -17,6 +17,7 @@ from gateway.analytics.reports import ExchangeFilter, PageChoice, Period, Report
 from gateway.analytics.sheets import SheetMaker
 from gateway.domain.price import ModelPrice
 from gateway.domain.receipt import STARTED, Receipt, ReceiptFilter
+from gateway.domain.receipt_note import ReceiptBatch
 from gateway.domain.redis_address import redis_address
 from gateway.domain.statistics import Span
 from gateway.ids import encode_id_time
@@ -163,10 +164,10 @@ async def write_randomly(chance: random.Random, place: Place, receipts: Sequence
         batch = list(receipts[first : first + 20])
         worker = chance.randrange(2)
         begun = [replace(one, status=STARTED) for one in batch if chance.random() < 0.5]
-        await stores[worker].write(begun, f"boot{worker}")
-        await stores[worker].write(batch, f"boot{worker}")
+        await stores[worker].write(ReceiptBatch(begun), f"boot{worker}")
+        await stores[worker].write(ReceiptBatch(batch), f"boot{worker}")
         if chance.random() < 0.3:
-            await stores[worker].write(batch, f"boot{worker}")  # after an answer that came too late
+            await stores[worker].write(ReceiptBatch(batch), f"boot{worker}")  # after an answer that came too late
         if chance.random() < 0.3:
             await asyncio.gather(*(make_counter(one).count() for one in place.figures))
 
@@ -185,7 +186,7 @@ async def test_the_figures_are_those_of_the_receipts(place: Place, seed: int) ->
     chance = random.Random(seed)
     receipts = [make_receipt(chance, number) for number in range(160)]
     await write_randomly(chance, place, receipts[:150])
-    await place.receipts[0].write([replace(one, status=STARTED) for one in receipts[150:]], "dead")
+    await place.receipts[0].write(ReceiptBatch([replace(one, status=STARTED) for one in receipts[150:]]), "dead")
     assert await place.receipts[0].sweep() == 10
     await asyncio.gather(*(make_counter(one).count() for one in place.figures))
     await make_counter(place.figures[0]).count()

@@ -18,7 +18,7 @@ from gateway.domain.memory_budget import MemoryBudget
 from gateway.domain.price import ModelPrice
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.receipt import STARTED, Receipt, SharedDetails
-from gateway.domain.receipt_note import NotedReceipt, SortedReceipts
+from gateway.domain.receipt_note import NotedReceipt, ReceiptBatch
 from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.statistics import Span
@@ -65,11 +65,11 @@ async def count_requests(figures: SqliteStatisticsStore) -> dict[str, int]:
 async def test_a_batch_is_counted_without_its_receipts(
     receipts: SqliteReceiptStore, figures: SqliteStatisticsStore
 ) -> None:
-    await receipts.write([make(1), make(2, "error"), make(3, STARTED)], "boot")
+    await receipts.write(ReceiptBatch([make(1), make(2, "error"), make(3, STARTED)]), "boot")
     waiting = await figures.read_uncounted(10)
     assert (waiting.receipts, waiting.marks, len(waiting.sheets)) == ([], [], 1)
     assert await count_requests(figures) == {"requests": 2, "ok": 1, "error": 1}
-    await receipts.write([make(3)], "boot")
+    await receipts.write(ReceiptBatch([make(3)]), "boot")
     assert await count_requests(figures) == {"requests": 3, "ok": 2, "error": 1}
     assert not await figures.read_uncounted(10)
 
@@ -77,21 +77,21 @@ async def test_a_batch_is_counted_without_its_receipts(
 async def test_what_is_written_again_is_not_counted_again(
     receipts: SqliteReceiptStore, figures: SqliteStatisticsStore
 ) -> None:
-    await receipts.write([make(1), make(2)], "boot")
-    await receipts.write([make(1), make(2), make(3)], "boot")  # the answer to the first came too late
+    await receipts.write(ReceiptBatch([make(1), make(2)]), "boot")
+    await receipts.write(ReceiptBatch([make(1), make(2), make(3)]), "boot")  # the answer to the first came too late
     assert len((await figures.read_uncounted(10)).marks) == 1
     assert await count_requests(figures) == {"requests": 3, "ok": 3}
-    await receipts.write([make(1), make(2), make(3)], "boot")
+    await receipts.write(ReceiptBatch([make(1), make(2), make(3)]), "boot")
     assert await count_requests(figures) == {"requests": 3, "ok": 3}
 
 
 async def test_what_was_swept_too_early_stays_counted_as_aborted(
     receipts: SqliteReceiptStore, figures: SqliteStatisticsStore
 ) -> None:
-    await receipts.write([make(1, STARTED)], "slow")
+    await receipts.write(ReceiptBatch([make(1, STARTED)]), "slow")
     assert await receipts.sweep() == 1
     assert await count_requests(figures) == {"requests": 1, "aborted": 1}
-    await receipts.write([make(1), make(2)], "slow")
+    await receipts.write(ReceiptBatch([make(1), make(2)]), "slow")
     assert await count_requests(figures) == {"requests": 2, "aborted": 1, "ok": 1}
     found = await receipts.find("default", make(1).id)
     assert found is not None
@@ -102,7 +102,7 @@ async def test_two_that_count_at_once_count_a_sheet_once(
     receipts: SqliteReceiptStore, figures: SqliteStatisticsStore, tmp_path: Path
 ) -> None:
     other = await SqliteStatisticsStore.open(tmp_path / "receipts.db")
-    await receipts.write([make(number) for number in range(100)], "boot")
+    await receipts.write(ReceiptBatch([make(number) for number in range(100)]), "boot")
     await asyncio.gather(count_requests(figures), count_requests(other))
     await other.close()
     assert await count_requests(figures) == {"requests": 100, "ok": 100}
@@ -111,13 +111,13 @@ async def test_two_that_count_at_once_count_a_sheet_once(
 async def test_a_name_without_an_encoding_is_counted_later(
     receipts: SqliteReceiptStore, figures: SqliteStatisticsStore
 ) -> None:
-    await receipts.write([make(1), replace(make(2), agent="\ud800")], "boot")
+    await receipts.write(ReceiptBatch([make(1), replace(make(2), agent="\ud800")]), "boot")
     assert len((await figures.read_uncounted(10)).receipts) == 2
     assert await count_requests(figures) == {"requests": 2, "ok": 2}
 
 
 async def test_a_sheet_that_cannot_be_read_is_skipped(caplog: pytest.LogCaptureFixture) -> None:
-    sheet = await SheetMaker(PRICES.find).tally(SortedReceipts([make(1)]))
+    sheet = await SheetMaker(PRICES.find).tally(ReceiptBatch([make(1)]))
     assert sheet is not None
     assert read_sheets([b"nonsense", sheet]).exchanges == read_sheets([sheet]).exchanges
     assert "is not counted" in caplog.text
@@ -141,7 +141,7 @@ async def test_a_file_of_an_earlier_release_is_counted_on(tmp_path: Path) -> Non
     figures = await SqliteStatisticsStore.open(file)
     try:
         receipts.tally = SheetMaker(PRICES.find).tally
-        await receipts.write([make(2)], "boot")
+        await receipts.write(ReceiptBatch([make(2)]), "boot")
         assert await count_requests(figures) == {"requests": 2, "ok": 2}
         found = await receipts.find("default", make(1).id)
         assert found is not None
@@ -186,7 +186,7 @@ def test_what_is_noted_says_and_counts_what_a_rendered_receipt_does(
     asked, renderer = ContextRequest(), ReceiptRenderer(prices, str)
     injection = asyncio.run(build(make_builder(MemoryBudget(10**6)), snapshot, asked, ANONYMOUS, None, "m", "?"))
     scope = Scope(asked, None, None, None, None, True, frozenset(), False)
-    noted, rendered = [], []
+    noted, rendered = list[NotedReceipt](), list[Receipt]()
     for number in range(30):
         exchange = Exchange(make_id(), ANONYMOUS, snapshot, scope=scope, model="m", turns=1, upstream="u")
         exchange.note_injection(injection)
@@ -196,12 +196,13 @@ def test_what_is_noted_says_and_counts_what_a_rendered_receipt_does(
             details = {"prompt_tokens_details": {"cached_tokens": 2 * number}} if number % 2 else {}
             exchange.usage = {"prompt_tokens": 3 * number, "completion_tokens": number, **details}
         pending = PendingReceipt(exchange, http_status=200, seconds=0.0012345678 * number, finished=True)
-        receipt, note = renderer.render(pending, finished=True), renderer.take_notes().note(pending)
-        if note is not None:
-            assert note.render().merge_shared() == receipt.merge_shared()
-            noted.append(note)
+        receipt = renderer.render(pending, finished=True)
+        taker = renderer.take_notes()
+        if taker.note(pending):
             rendered.append(receipt)
+            noted += [NotedReceipt(template, note) for template, notes in taker.noted for note in notes]
     assert len(noted) > 20
+    assert [one.render().merge_shared() for one in noted] == [one.merge_shared() for one in rendered]
     assert add_up([], noted, prices) == add_up(rendered, [], prices)
 
 
@@ -209,7 +210,7 @@ def add_up(receipts: Sequence[Receipt], noted: Sequence[NotedReceipt] = (), pric
     sheet = TallySheet(prices.find, FactReader())
     for receipt in receipts:
         sheet.add(receipt)
-    for template, notes in SortedReceipts(noted).noted.items():
+    for template, notes in ReceiptBatch(noted).noted.items():
         sheet.add_noted(template, notes)
     rows = sheet.finish()
     rows.exchanges = dict(sorted(rows.exchanges.items()))

@@ -15,11 +15,13 @@ from gateway.domain.exchange import Exchange, ExchangeStatus, Reply, ToolRun, Tu
 from gateway.domain.injection import Injection
 from gateway.domain.principal import ANONYMOUS
 from gateway.domain.receipt import Receipt, ReceiptFilter
+from gateway.domain.receipt_note import ReceiptBatch
 from gateway.domain.selection import Selection
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.errors import StoreError
 from gateway.ids import make_id
 from gateway.receipts import recorder as module
+from gateway.receipts import unwritten
 from gateway.receipts.prices import PriceTable
 from gateway.receipts.recorder import ReceiptRecorder
 from gateway.receipts.rendering import LONGEST_SECRET, MAX_ARGUMENTS, MAX_BLOCKS, ReceiptRenderer
@@ -44,7 +46,7 @@ class BrokenStore(MemoryReceiptStore):
         if self.broken:
             raise StoreError("broken")
         self.batches.append([receipt.status for receipt in receipts])
-        await super().write(receipts, boot)
+        await super().write(ReceiptBatch(receipts), boot)
 
 
 def make_recorder(store: MemoryReceiptStore, **settings: Any) -> ReceiptRecorder:
@@ -178,7 +180,7 @@ async def test_an_injection_is_stored_once_from_its_second_use_on() -> None:
     class Keeper(BrokenStore):
         async def write(self, receipts: Any, boot: str) -> None:
             written.extend(receipts)
-            await super().write(receipts, boot)
+            await super().write(ReceiptBatch(receipts), boot)
 
     store = Keeper()
     recorder, injection = make_recorder(store), Injection(Selection())
@@ -334,7 +336,7 @@ async def test_a_lease_is_renewed_while_nothing_happens(monkeypatch: pytest.Monk
 
 async def test_receipts_are_pruned_by_age() -> None:
     store = MemoryReceiptStore()
-    await store.write([Receipt(make_id(), "default", "ok")], "boot")
+    await store.write(ReceiptBatch([Receipt(make_id(), "default", "ok")]), "boot")
     await tidy_receipts(store, ReceiptSettings(days=1), time.time() + 86_000)
     assert await list_statuses(store) == ["ok"]
     await tidy_receipts(store, ReceiptSettings(days=1), time.time() + 87_000)
@@ -367,7 +369,7 @@ async def test_a_workspace_that_floods_the_queue_loses_its_own_receipts() -> Non
 
 
 async def test_a_batch_is_bounded_by_its_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "SINGLE_BYTES", 300_000)
+    monkeypatch.setattr(unwritten, "SINGLE_BYTES", 300_000)
     store = BrokenStore()
     recorder = make_recorder(store, text=True)
     for _ in range(6):
