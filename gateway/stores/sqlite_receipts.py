@@ -48,7 +48,7 @@ class SqliteReceiptStore:
     def __init__(self, writer: SqliteThread, reader: SqliteThread, *, clock: Callable[[], float] = time.time) -> None:
         self._writer, self._reader, self._clock = writer, reader, clock
         self._open = OpenStarts()
-        self._unsure = False  # whether the last batch may have been stored although that was not said
+        self._unsure = set[str]()  # ids of noted receipts that may have been stored although that was not said
         self.tally: TallyReceipts | None = None  # set by whoever counts: else each receipt waits to be counted
 
     @classmethod
@@ -66,17 +66,24 @@ class SqliteReceiptStore:
 
     async def write(self, receipts: ReceiptBatch, boot: str) -> None:
         receipts.sort()
+        try:
+            await self._write(receipts, boot)
+        except BaseException:  # it is not known what became of them; they may be tried again among others
+            self._unsure.update(one.id for one in receipts.list_noted())
+            raise
+        if self._unsure:
+            self._unsure.difference_update(one.id for one in receipts.list_noted())
+
+    async def _write(self, receipts: ReceiptBatch, boot: str) -> None:
         finished = receipts.list_finished_ids() if self._open else []
         ended = self._open.find_ended(finished)
         if self._unsure:
             receipts = await self._drop_stored(receipts)
-        self._unsure = True  # until it is known what became of this batch
         batch = await self._encode_counted(receipts, boot, ended)
         numbers = await self._writer.run(partial(write_batch, batch)) if batch is not None else None
         if batch is None or numbers is None:
             batch = encode_written_out(await self._drop_stored(receipts), boot, ended)
             numbers = await self._writer.run(partial(write_batch, batch))
-        self._unsure = False
         self._open.remove(finished, ended)
         for number, started in zip(numbers or (), batch.starts, strict=True):
             self._open.add(number, started.ids)

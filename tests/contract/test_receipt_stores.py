@@ -667,6 +667,33 @@ async def test_after_a_write_that_seemed_to_fail_nothing_is_stored_or_counted_tw
     await store.close()
 
 
+async def test_what_seemed_not_to_be_stored_may_be_written_again_among_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, notes = tmp_path / "receipts.db", [note(1 + number / 100) for number in range(4)]
+    store = await SqliteReceiptStore.open(file)
+    statistics = await SqliteStatisticsStore.open(file)
+    store.tally = SheetMaker(lambda model: None).tally
+    run = store._writer.run
+
+    async def run_too_long(*given: Any) -> Any:
+        await run(*given)
+        raise StoreError("It did not answer in time.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store._writer, "run", run_too_long)
+        with pytest.raises(StoreError):
+            await store.write(ReceiptBatch(notes[:2]), "boot")
+    for again in ([notes[0], notes[2]], [notes[1], notes[3]]):
+        await store.write(ReceiptBatch(again), "boot")
+    assert await list_ids(store) == [one.id for one in reversed(notes)]
+    waiting = await statistics.read_uncounted(10)
+    counted = read_sheets(waiting.sheets).exchanges.values()
+    assert (waiting.receipts, sum(tally.counters[0] for tally in counted)) == ([], 4)
+    await statistics.close()
+    await store.close()
+
+
 async def test_noted_receipts_wait_to_be_counted_when_figures_begin(tmp_path: Path) -> None:
     store = await SqliteReceiptStore.open(tmp_path / "receipts.db")
     store.tally = SheetMaker(lambda model: None).tally
