@@ -44,6 +44,7 @@ PUT_RESOURCES = "INSERT OR IGNORE INTO receipt_resources (workspace, resource, i
 PUT_SHARED = """INSERT INTO receipt_details (key, used, body, summary) VALUES (?, ?, ?, ?)
     ON CONFLICT (key) DO UPDATE SET used = excluded.used WHERE used < excluded.used"""
 SELECT_SHARED = "SELECT body, summary FROM receipt_details WHERE key = ?"
+SELECT_FINISHED = "SELECT 1 FROM receipts WHERE id = ? AND workspace = ? AND boot IS NULL"  # not those that were swept
 PUT_SHEET = "INSERT INTO uncounted_sheets (body) VALUES (?)"
 
 # What finished receipts add to the figures.
@@ -119,12 +120,14 @@ def read_shared(connection: sqlite3.Connection, key: bytes | None) -> SharedDeta
 
 
 def find_stored(receipts: Sequence[NotedReceipt], connection: sqlite3.Connection) -> set[str]:
-    """The ids of those that are stored in a list."""
-    return {
-        one.id
-        for one in receipts
-        if find_noted(connection, encode_text(one.workspace), bytes.fromhex(one.id)) is not None
-    }
+    """The ids of those that are stored, in a list or by themselves."""
+    found = set[str]()
+    for one in receipts:
+        workspace, id = encode_text(one.workspace), bytes.fromhex(one.id)
+        single = connection.execute(SELECT_FINISHED, (id, workspace)).fetchone()
+        if single is not None or find_noted(connection, workspace, id) is not None:
+            found.add(one.id)
+    return found
 
 
 def encode_written_out(receipts: ReceiptBatch, boot: str, ended: EndedStarts) -> EncodedBatch:

@@ -95,7 +95,7 @@ class SqliteReceiptStore:
         return encode_batch(receipts, boot, sheet, ended) if sheet is not None or not receipts.noted else None
 
     async def _drop_stored(self, receipts: ReceiptBatch) -> ReceiptBatch:
-        """Receipts without those that stand in a list: a write that seemed to fail may have taken effect."""
+        """Receipts without noted ones that are stored: a write that seemed to fail may have taken effect."""
         noted = receipts.list_noted()
         if not noted:
             return receipts

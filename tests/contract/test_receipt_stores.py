@@ -694,6 +694,37 @@ async def test_what_seemed_not_to_be_stored_may_be_written_again_among_others(
     await store.close()
 
 
+async def test_what_seemed_not_to_be_stored_may_stand_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Noted receipts are written out if another one of their batch was finished before."""
+    file, known, noted = tmp_path / "receipts.db", make(1), note(1.01)
+    store = await SqliteReceiptStore.open(file)
+    statistics = await SqliteStatisticsStore.open(file)
+    store.tally = SheetMaker(lambda model: None).tally
+    await store.write(ReceiptBatch([known]), "boot")
+    run = store._writer.run
+
+    async def run_too_long(*given: Any) -> Any:
+        outcome = await run(*given)
+        if await store.find("default", noted.id) is not None:
+            raise StoreError("It did not answer in time.")
+        return outcome
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store._writer, "run", run_too_long)
+        with pytest.raises(StoreError):
+            await store.write(ReceiptBatch([known, noted]), "boot")
+    await store.write(ReceiptBatch([noted]), "boot")
+    waiting = await statistics.read_uncounted(10)
+    counted = read_sheets(waiting.sheets).exchanges.values()
+    assert ([one.id for one in waiting.receipts], sum(tally.counters[0] for tally in counted)) == ([noted.id], 1)
+    assert await store.delete("default", noted.id)
+    assert await store.find("default", noted.id) is None
+    await statistics.close()
+    await store.close()
+
+
 async def test_noted_receipts_wait_to_be_counted_when_figures_begin(tmp_path: Path) -> None:
     store = await SqliteReceiptStore.open(tmp_path / "receipts.db")
     store.tally = SheetMaker(lambda model: None).tally
