@@ -1,6 +1,7 @@
 """How receipts are written to SQLite: a whole batch in few statements, with what it adds to the figures."""
 
 import sqlite3
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
@@ -14,7 +15,7 @@ from gateway.stores.sqlite_connection import insert_rows, transaction
 from gateway.stores.sqlite_receipt_notes import (
     EncodedNotes,
     encode_lists,
-    find_noted,
+    find_noted_ids,
     open_list,
     put_lists,
     remove_lists,
@@ -121,13 +122,14 @@ def read_shared(connection: sqlite3.Connection, key: bytes | None) -> SharedDeta
 
 def find_stored(receipts: Sequence[NotedReceipt], connection: sqlite3.Connection) -> set[str]:
     """The ids of those that are stored, in a list or by themselves."""
-    found = set[str]()
+    ids_by_workspace = defaultdict[bytes, list[bytes]](list)
     for one in receipts:
-        workspace, id = encode_text(one.workspace), bytes.fromhex(one.id)
-        single = connection.execute(SELECT_FINISHED, (id, workspace)).fetchone()
-        if single is not None or find_noted(connection, workspace, id) is not None:
-            found.add(one.id)
-    return found
+        ids_by_workspace[encode_text(one.workspace)].append(bytes.fromhex(one.id))
+    found = set[bytes]()
+    for workspace, ids in ids_by_workspace.items():
+        found |= {id for id in ids if connection.execute(SELECT_FINISHED, (id, workspace)).fetchone() is not None}
+        found |= find_noted_ids(connection, workspace, ids)
+    return {id.hex() for id in found}
 
 
 def encode_written_out(receipts: ReceiptBatch, boot: str, ended: EndedStarts) -> EncodedBatch:

@@ -28,7 +28,7 @@ from gateway.domain.receipt_note import (
 from gateway.domain.redis_address import redis_address
 from gateway.errors import CorruptStore, StoreError
 from gateway.ids import encode_id_time, read_id_time
-from gateway.stores import memory_receipts, protocols, redis_receipts, sqlite_receipt_pruning
+from gateway.stores import memory_receipts, protocols, redis_receipts, sqlite_receipt_notes, sqlite_receipt_pruning
 from gateway.stores.memory_receipts import MemoryReceiptStore
 from gateway.stores.protocols import ReceiptStore
 from gateway.stores.redis_connection import RedisTimeouts
@@ -722,6 +722,31 @@ async def test_what_seemed_not_to_be_stored_may_stand_by_itself(
     assert await store.delete("default", noted.id)
     assert await store.find("default", noted.id) is None
     await statistics.close()
+    await store.close()
+
+
+async def test_what_is_stored_is_found_without_reading_lists_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that failed has as long to look for a thousand receipts as for a single one."""
+    store = await SqliteReceiptStore.open(tmp_path / "receipts.db")
+    store.tally = SheetMaker(lambda model: None).tally
+    notes = [note(1 + number / 1000, WRITER if number % 2 else EDITOR) for number in range(500)]
+    lists = 10
+    for first in range(lists // 2):
+        await store.write(ReceiptBatch(notes[first :: lists // 2]), "boot")
+    opened = []
+
+    def open_list(row: sqlite_receipt_notes.NoteRow) -> list[sqlite_receipt_notes.NotePosition]:
+        opened.append(row.number)
+        return real(row)
+
+    real = sqlite_receipt_notes.open_list
+    monkeypatch.setattr(sqlite_receipt_notes, "open_list", open_list)
+    late = note(1.9)
+    left = await store._drop_stored(ReceiptBatch([*notes, late]))
+    assert [one.id for one in left] == [late.id]
+    assert len(opened) == lists
     await store.close()
 
 
