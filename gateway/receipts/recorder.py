@@ -201,21 +201,26 @@ class ReceiptRecorder:
 
     async def _flush(self, *, everything: bool = False) -> None:
         """Write what is queued now; raises StoreError, and what was not written stays queued."""
-        async with self._flushing:
+        await self._flushing.acquire()
+        await asyncio.shield(self._write_queued(everything))  # all wait for it: it goes on if who asked for it leaves
+
+    async def _write_queued(self, everything: bool) -> None:
+        try:
             self._wake.clear()
             self._awake = False
             # Noted or rendered even while the store fails: a receipt is smaller than the exchange it describes.
             await self._note_queue(everything or self._is_strict)
             await self._render_due()
-            try:
-                await self._renew()
-                while self._unwritten:
-                    await self._write_batch()
-            except StoreError as error:
-                self._settle_commits(list(self._commits), error)
-                if self._unwritten:
-                    self._wake_up()
-                raise
+            await self._renew()
+            while self._unwritten:
+                await self._write_batch()
+        except StoreError as error:
+            self._settle_commits(list(self._commits), error)
+            if self._unwritten:
+                self._wake_up()
+            raise
+        finally:
+            self._flushing.release()
 
     async def _note_queue(self, everything: bool) -> None:
         """Note what can be noted; the rest is due to be rendered."""

@@ -136,6 +136,28 @@ async def test_a_receipt_that_somebody_asks_for_does_not_wait_for_its_batch() ->
     assert store.batches == [["ok"]]
 
 
+async def test_a_write_goes_on_although_who_asked_for_a_receipt_has_left() -> None:
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    class SlowStore(BrokenStore):
+        async def write(self, receipts: Any, boot: str) -> None:
+            begun.set()
+            await go_on.wait()
+            await super().write(receipts, boot)
+
+    store = SlowStore()
+    recorder, exchange = make_recorder(store), make_exchange()
+    recorder.finish(exchange, 200, 0.1)
+    asking = asyncio.create_task(recorder.write_now("default", exchange.id))
+    await begun.wait()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    go_on.set()
+    await wait_until_written(recorder)
+    assert store.batches == [["ok"]]
+
+
 async def test_a_busy_gateway_stores_what_has_started_within_50_ms() -> None:
     store = BrokenStore()
     recorder, exchanges = make_recorder(store), [make_exchange() for _ in range(40)]
@@ -205,7 +227,9 @@ async def test_what_is_finished_while_its_batch_is_rendered_is_finished_once() -
         recorder.start(exchange, b"{}")
     await asyncio.sleep(module.YOUNG_SECONDS + 0.005)
     flushing = asyncio.create_task(recorder._flush())
-    await asyncio.sleep(0)
+    for _ in range(2):  # until it is under way
+        await asyncio.sleep(0)
+    assert recorder._unwritten
     for exchange in exchanges:
         recorder.finish(exchange, 200, 0.1)
     await flushing
