@@ -226,7 +226,10 @@ class ReceiptRecorder:
         """Note what can be noted; the rest is due to be rendered."""
         young = perf_counter() - YOUNG_SECONDS
         begun = [one for one in self._begun.values() if everything or one.exchange.began <= young]
-        self._note_starts(begun)
+        for start in range(0, len(begun), NOTED_SLICE):
+            if start:
+                await asyncio.sleep(0)
+            self._note_starts([one for one in begun[start : start + NOTED_SLICE] if not one.finished])
         if self._begun:
             self._wake_up()
         for start in range(0, len(self._finished), NOTED_SLICE):

@@ -239,6 +239,24 @@ async def test_what_is_finished_while_its_batch_is_rendered_is_finished_once() -
     assert sum(batch.count("ok") for batch in store.batches) == len(exchanges)
 
 
+async def test_many_that_have_started_let_others_have_their_turn_while_they_are_noted() -> None:
+    store = BrokenStore()
+    recorder = make_recorder(store)
+    exchanges = [make_exchange() for _ in range(module.NOTED_SLICE * 3)]
+    for exchange in exchanges:
+        recorder.start(exchange, b"{}")
+    flushing = asyncio.create_task(recorder._flush(everything=True))
+    for _ in range(2):  # until it is under way
+        await asyncio.sleep(0)
+    assert len(recorder._begun) == module.NOTED_SLICE * 2
+    for exchange in exchanges[module.NOTED_SLICE :]:
+        recorder.finish(exchange, 200, 0.1)
+    await flushing
+    await recorder.close()
+    assert sorted(await list_statuses(store)) == ["ok"] * 2 * module.NOTED_SLICE + ["started"] * module.NOTED_SLICE
+    assert (recorder.waiting, recorder.lost) == (module.NOTED_SLICE, 0)
+
+
 async def test_a_started_receipt_is_stored_within_50_ms() -> None:
     store = BrokenStore()
     recorder = make_recorder(store)
