@@ -157,10 +157,11 @@ class ReceiptRecorder:
                 await self._flush(everything=True)
 
     def _waits(self, workspace: str, id: str) -> bool:
-        pending = chain(self._open.values(), self._finished, (one.pending for one in self._due))
-        found = next((one for one in pending if one.exchange.id == id), None)
-        if found is not None:
-            return found.exchange.principal.workspace == workspace
+        """Whether a receipt of this workspace has something to be written."""
+        ended = chain(self._finished, (one.pending for one in self._due))
+        pending = self._open.get(id) or next((one for one in ended if one.exchange.id == id), None)
+        if pending is not None:
+            return pending.exchange.principal.workspace == workspace
         return self._unwritten.is_of(workspace, id)
 
     async def close(self) -> None:
