@@ -146,9 +146,9 @@ class ReceiptBatch:
             *[note.id for notes in self.noted.values() for note in notes],
         ]
 
-    def write_out(self) -> list[Receipt]:
-        """All of them, for whoever needs their JSON."""
-        return [one if isinstance(one, Receipt) else one.render() for one in self]
+    def write_out(self) -> Iterator[Receipt]:
+        """All of them, one after the other, for whoever needs their JSON."""
+        return (one if isinstance(one, Receipt) else one.render() for one in self)
 
     def sort(self) -> None:
         """Put what is noted in order, oldest first."""

@@ -26,7 +26,7 @@ class MemoryReceiptStore:
         self.uncounted: dict[str, Receipt] | None = None  # finished ones that wait to be counted; None: nobody counts
 
     async def write(self, receipts: ReceiptBatch, boot: str) -> None:
-        for receipt in (one.merge_shared() for one in receipts.write_out()):
+        for receipt in [one.merge_shared() for one in receipts.write_out()]:
             if receipt.id in self._receipts and receipt.id not in self._owners:
                 continue
             self._note_end(self._receipts.get(receipt.id), receipt)

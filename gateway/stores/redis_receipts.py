@@ -7,6 +7,7 @@ the server keeps them in the order of the ids, which is that of time.
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from hashlib import sha256
+from itertools import islice
 from typing import Any, NamedTuple, Self
 
 import msgspec
@@ -71,8 +72,8 @@ class RedisReceiptStore:
 
     async def write(self, receipts: ReceiptBatch, boot: str) -> None:
         written = receipts.write_out()
-        for start in range(0, len(written), WRITTEN):
-            await self._call(partial(self._write_some, written[start : start + WRITTEN], boot))
+        while some := list(islice(written, WRITTEN)):
+            await self._call(partial(self._write_some, some, boot))
 
     async def _write_some(self, receipts: Sequence[Receipt], boot: str) -> None:
         async with self._client.pipeline(transaction=True) as steps:

@@ -3,7 +3,7 @@
 import asyncio
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -534,6 +534,32 @@ async def test_a_noted_receipt_comes_back_written_out(store: ReceiptStore) -> No
     assert page.receipts == [one.render().merge_shared() for one in (note(1.003, WRITER), note(1.002), note(1.001))]
     assert await store.find("other", note(1.001).id) is None
     assert await store.find("default", note(1.0015).id) is None
+
+
+async def test_redis_writes_out_noted_receipts_call_by_call(
+    server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server.client().flushall()
+    store = await RedisReceiptStore.open(redis_address(server.url), RedisTimeouts(background=10))
+    rendered, written, write = list[str](), list[int](), store._write_some
+
+    def render(one: NotedReceipt) -> Receipt:
+        rendered.append(one.id)
+        return real(one)
+
+    async def write_some(receipts: Sequence[Receipt], boot: str) -> None:
+        written.append(len(rendered))
+        await write(receipts, boot)
+
+    real = NotedReceipt.render
+    monkeypatch.setattr(NotedReceipt, "render", render)
+    monkeypatch.setattr(store, "_write_some", write_some)
+    size = redis_receipts.WRITTEN
+    notes = [note(1 + number / 1000) for number in range(2 * size + 1)]
+    await store.write(ReceiptBatch(notes), "boot")
+    assert written == [size, 2 * size, 2 * size + 1]
+    assert await list_ids(store) == [one.id for one in reversed(notes)]
+    await store.close()
 
 
 @pytest.mark.parametrize("take", [1, 2, 3, 7, 100])
