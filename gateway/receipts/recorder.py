@@ -300,7 +300,8 @@ class ReceiptRecorder:
             self._unwritten.put(receipt)
             if held:
                 self._texts[receipt.id] = held
-        elif finished:
+        elif finished:  # one that goes on may still get its receipt
+            self.lost += 1
             self._free_places(pending.exchange.principal.workspace, 1)
         if finished:
             self._held -= len(pending.body) + (held if receipt is None else 0)
@@ -309,7 +310,6 @@ class ReceiptRecorder:
         try:
             return self._renderer.render(pending, finished)
         except Exception:  # one receipt that cannot be rendered must not hold up all others
-            self.lost += 1
             log.exception("a receipt cannot be rendered")
             return None
 

@@ -316,6 +316,23 @@ async def test_a_receipt_that_cannot_be_rendered_holds_up_no_other(caplog: pytes
     assert "cannot be rendered" in caplog.text
 
 
+@pytest.mark.parametrize(("ends_well", "lost"), [(True, 0), (False, 1)])
+async def test_an_exchange_whose_start_cannot_be_rendered_is_lost_only_if_its_end_cannot(
+    ends_well: bool, lost: int
+) -> None:
+    store = BrokenStore()
+    recorder, exchange = make_recorder(store), make_exchange()
+    exchange.usage = {"total_tokens": object()}
+    recorder.start(exchange, b"{}")
+    await recorder._flush(everything=True)
+    if ends_well:
+        exchange.usage = None
+    recorder.finish(exchange, 200, 0.1)
+    await recorder.close()
+    assert (await list_statuses(store), recorder.lost) == (["ok"] * ends_well, lost)
+    assert (recorder.waiting, recorder._held) == (0, 0)
+
+
 async def test_large_batches_are_written_in_pieces() -> None:
     store = BrokenStore()
     recorder = make_recorder(store)
