@@ -162,7 +162,7 @@ class ReceiptRecorder:
         pending = self._open.get(id) or next((one for one in ended if one.exchange.id == id), None)
         if pending is not None:
             return pending.exchange.principal.workspace == workspace
-        return self._unwritten.is_of(workspace, id)
+        return self._unwritten.has(workspace, id)
 
     async def close(self) -> None:
         """Write what is left, and say that this process is gone."""

@@ -15,15 +15,15 @@ class UnwrittenReceipts:
     """Whatever was noted or rendered, until it is stored."""
 
     def __init__(self) -> None:
-        self.noted: dict[NoteTemplate, list[ReceiptNote]] = {}  # of exchanges that are over
+        self._noted: dict[NoteTemplate, list[ReceiptNote]] = {}  # of exchanges that are over
         self._others: dict[str, Receipt | NotedStart] = {}  # oldest first; what was started gives way to what is over
 
     def __bool__(self) -> bool:
-        return bool(self.noted or self._others)
+        return bool(self._noted or self._others)
 
     def add_notes(self, template: NoteTemplate, notes: list[ReceiptNote]) -> None:
         """Add what was noted of exchanges that are over; at least one."""
-        self.noted.setdefault(template, []).extend(notes)
+        self._noted.setdefault(template, []).extend(notes)
 
     def put(self, receipt: Receipt | NotedStart) -> None:
         self._others[receipt.id] = receipt
@@ -34,31 +34,31 @@ class UnwrittenReceipts:
             for pending in finished:
                 self._others.pop(pending.exchange.id, None)
 
-    def is_of(self, workspace: str, id: str) -> bool:
+    def has(self, workspace: str, id: str) -> bool:
         """Whether a receipt of this workspace is among them."""
         other = self._others.get(id)
         if other is not None:
             return other.workspace == workspace
-        templates = [one for one in self.noted if one.workspace == workspace]
-        return any(note.id == id for template in templates for note in self.noted[template])
+        templates = [one for one in self._noted if one.workspace == workspace]
+        return any(note.id == id for template in templates for note in self._noted[template])
 
     def choose_batch(self) -> ReceiptBatch:
         """As many as are written at once; at least one."""
         batch = ReceiptBatch(self._choose_others())
         room = BATCH - len(batch.single) - sum(map(len, batch.starts.values()))
-        for template, notes in self.noted.items():
+        for template, notes in self._noted.items():
             if room <= 0:
                 break
-            batch.noted[template] = notes if len(notes) <= room else notes[:room]
+            batch.noted[template] = notes[:room]
             room -= len(notes)
         return batch
 
     def remove(self, batch: ReceiptBatch) -> None:
         """Forget what has been stored."""
         for template, notes in batch.noted.items():
-            left = self.noted.pop(template)[len(notes) :]
+            left = self._noted.pop(template)[len(notes) :]
             if left:
-                self.noted[template] = left
+                self._noted[template] = left
         for one in batch.single:
             del self._others[one.id]
         for starts in batch.starts.values():
@@ -67,7 +67,7 @@ class UnwrittenReceipts:
 
     def count_finished(self) -> int:
         """Exchanges among them that are over."""
-        return sum(map(len, self.noted.values())) + sum(
+        return sum(map(len, self._noted.values())) + sum(
             isinstance(one, Receipt) and one.status != STARTED for one in self._others.values()
         )
 
