@@ -24,7 +24,7 @@ class ExchangeText(msgspec.Struct):
     sampled: bool = False  # the overlap of answer and resources is measured
 
 
-class PendingReceipt(msgspec.Struct, eq=False):
+class PendingReceipt(msgspec.Struct, eq=False, gc=False):
     """An exchange whose receipt has to be written."""
 
     exchange: Exchange

@@ -35,7 +35,7 @@ SAMPLE_RANGE = 16**4
 MAX_SAMPLED_REQUEST = 64 * 1024  # bytes: finding the phrases of longer ones takes more than a few milliseconds
 SMALL_REPLY = 8 * 1024  # bytes of a reply that is read at once: to hold it until its receipt is made costs more
 # Of a workspace in a second: more tell nothing new, and each takes a quarter of a millisecond, or one with 30 KB.
-MAX_SAMPLES, MAX_SAMPLED_BYTES = 10, 64 * 1024
+MAX_SAMPLES, MAX_SAMPLED_BYTES = 3, 64 * 1024
 QUEUE_SHARE = 8  # times as many places as are free may be held by one workspace: others always find some
 MAX_HELD = 64 * 1024 * 1024  # bytes of replies and text that wait for the store; beyond that receipts come without
 
@@ -67,8 +67,8 @@ class ReceiptRecorder:
         self._free, self._is_strict = settings.queue, settings.durability == "strict"  # free places
         self._sampled_second, self._samples = 0, dict[str, list[int]]()  # taken in that second, by workspace
         self._boot = secrets.token_hex(8)
-        self._open: dict[str, PendingReceipt] = {}  # of exchanges that go on, by id
-        self._begun: dict[str, PendingReceipt] = {}  # those among them of which nothing is noted yet, oldest first
+        self._begun: dict[str, PendingReceipt] = {}  # of exchanges that have just begun, by id, oldest first
+        self._open: dict[str, PendingReceipt] = {}  # of those that go on, and of which that they began is noted
         self._finished: list[PendingReceipt] = []  # to be noted
         self._due = deque[DueReceipt]()  # to be rendered, since they cannot be noted
         self._unwritten = UnwrittenReceipts()
@@ -92,7 +92,7 @@ class ReceiptRecorder:
             exchange.degraded.add(DEGRADED)
             return None
         id = exchange.id
-        pending = self._open[id] = self._begun[id] = PendingReceipt(exchange)
+        pending = self._begun[id] = PendingReceipt(exchange)
         if id[-4:] < self._kept:
             self._keep_request(pending, request)
         if not self._awake:
@@ -101,7 +101,7 @@ class ReceiptRecorder:
 
     def watch(self, exchange: Exchange, reply: Reply) -> Reply:
         """The reply, with whatever of it the receipt needs kept."""
-        pending = self._open.get(exchange.id)
+        pending = self._begun.get(exchange.id) or self._open.get(exchange.id)
         if pending is None:
             return reply
         if reply.stream is None:
@@ -120,14 +120,12 @@ class ReceiptRecorder:
 
     def finish(self, exchange: Exchange, http_status: int, seconds: float) -> None:
         """Queue the finished receipt; called once per exchange, whether or not it was started."""
-        pending = self._open.pop(exchange.id, None)
-        if pending is not None:
-            self._begun.pop(exchange.id, None)
-        elif self._take_place(exchange):
+        pending = self._begun.pop(exchange.id, None) or self._open.pop(exchange.id, None)
+        if pending is None:
+            if not self._take_place(exchange):
+                self.lost += 1
+                return
             pending = PendingReceipt(exchange)
-        else:
-            self.lost += 1
-            return
         pending.http_status, pending.seconds, pending.finished = http_status, seconds, True
         self._finished.append(pending)
         if not self._awake:
@@ -159,7 +157,8 @@ class ReceiptRecorder:
     def _waits(self, workspace: str, id: str) -> bool:
         """Whether a receipt of this workspace has something to be written."""
         ended = chain(self._finished, (one.pending for one in self._due))
-        pending = self._open.get(id) or next((one for one in ended if one.exchange.id == id), None)
+        going_on = self._begun.get(id) or self._open.get(id)
+        pending = going_on or next((one for one in ended if one.exchange.id == id), None)
         if pending is not None:
             return pending.exchange.principal.workspace == workspace
         return self._unwritten.has(workspace, id)
@@ -243,7 +242,7 @@ class ReceiptRecorder:
     def _note_starts(self, begun: Sequence[PendingReceipt]) -> None:
         taker = self._renderer.take_notes()
         for pending in begun:
-            del self._begun[pending.exchange.id]
+            self._open[pending.exchange.id] = self._begun.pop(pending.exchange.id)
             try:
                 noted = taker.note_start(pending)
             except Exception:  # it is rendered instead

@@ -459,7 +459,7 @@ async def test_no_half_of_a_secret_is_left_where_a_text_is_cut(before: int) -> N
         recorder.start(exchange, request)
         answer = {"choices": [{"delta": {"content": "a" * 1000 + " " + secret[:inside]}}]}
         pieces = [b"data: " + orjson.dumps(answer) + b"\n\n", b"z" * module.MAX_TEXT]
-        pending = recorder._open[exchange.id]
+        pending = recorder._begun[exchange.id]
         assert pending.text is not None
         for piece in pieces:
             recorder._keep_piece(pending.text, piece)
@@ -510,7 +510,7 @@ async def test_a_busy_workspace_has_few_answers_compared_in_a_second() -> None:
     for exchange in exchanges:
         exchange.tokens = 1
         recorder.start(exchange, b"{}")
-    sampled = sum(recorder._open[exchange.id].text is not None for exchange in exchanges)
+    sampled = sum(recorder._begun[exchange.id].text is not None for exchange in exchanges)
     assert module.MAX_SAMPLES <= sampled <= 2 * module.MAX_SAMPLES  # a second may have ended meanwhile
 
 
@@ -521,5 +521,5 @@ async def test_long_requests_are_compared_within_a_number_of_bytes() -> None:
     for exchange in exchanges:
         exchange.tokens = 1
         recorder.start(exchange, b"x" * (module.MAX_SAMPLED_BYTES // 2))
-    sampled = sum(recorder._open[exchange.id].text is not None for exchange in exchanges)
+    sampled = sum(recorder._begun[exchange.id].text is not None for exchange in exchanges)
     assert 2 <= sampled <= 4  # a second may have ended meanwhile
