@@ -78,7 +78,8 @@ class GatewayParts:
         self.auth = Authenticator(self.settings.auth, loopback=is_loopback(self.settings.listen.host), fresh=fresh)
         self.access = AccessControl.from_settings(self.settings, self.auth, self.store)
         self.limiter = RateLimiter(self.store)
-        self.recorder = RequestRecorder(self.metrics, self.log if self.settings.log.exchanges else None)
+        log = self.log if self.settings.log.exchanges else None
+        self.recorder = RequestRecorder(self.metrics, log, self.pipeline.receipts)
 
     @property
     def tool_servers(self) -> ToolServers:

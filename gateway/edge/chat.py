@@ -90,8 +90,6 @@ class ChatEndpoint:
         finally:
             self._metrics.in_flight -= 1
             seconds = time.perf_counter() - began
-            if self._pipeline.receipts is not None:
-                self._pipeline.receipts.finish(exchange, status, seconds)
             self._recorder.record_exchange(exchange, status, seconds)
             if meter is not None:
                 self._limiter.charge(meter)

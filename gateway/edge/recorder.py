@@ -1,7 +1,7 @@
-"""The account of every request: a metric and a line of the log, made in batches.
+"""The account of every request: a metric, a receipt and a line of the log, made in batches.
 
-A request only appends itself to a list. Thirty times a second, before a scrape, and when the list is full, everything
-in it is counted and its log lines are encoded in one pass.
+A request only appends itself to a list. Thirty times a second, before a scrape, before receipts are written, and when
+the list is full, everything in it is counted, its receipts are queued and its log lines are encoded in one pass.
 """
 
 import asyncio
@@ -15,6 +15,7 @@ from gateway.domain.exchange import NOTHING_FORWARDED, Exchange
 from gateway.domain.principal import Principal
 from gateway.edge.logs import RequestLog, cut, encode_line
 from gateway.edge.metrics import Metrics
+from gateway.receipts.recorder import ReceiptRecorder
 
 DRAIN_SECONDS = 0.03  # what waits longer has left the CPU's cache
 CAPACITY = 1000  # requests that wait to be counted
@@ -43,13 +44,21 @@ class RequestOutcome(msgspec.Struct):
 class RequestRecorder:
     """Counts and logs what has ended; `log` is None where lines are not wanted."""
 
-    def __init__(self, metrics: Metrics, log: RequestLog | None, capacity: int = CAPACITY) -> None:
-        self._metrics = metrics
-        self._log = log
+    def __init__(
+        self,
+        metrics: Metrics,
+        log: RequestLog | None,
+        receipts: ReceiptRecorder | None = None,
+        capacity: int = CAPACITY,
+    ) -> None:
+        self._metrics, self._log, self._receipts = metrics, log, receipts
         self._capacity = capacity
         self._exchanges: list[Exchange] = []
         self._outcomes: list[RequestOutcome] = []
+        self._was_drained = False  # for somebody else, since the last time
         metrics.prepare_collection(self.drain)
+        if receipts is not None:
+            receipts.prepare_flush(self.drain)
 
     def record_exchange(self, exchange: Exchange, status: int, seconds: float) -> None:
         """Note a chat request that has ended; only what the account needs is kept."""
@@ -76,7 +85,9 @@ class RequestRecorder:
         try:
             while True:
                 await asyncio.sleep(DRAIN_SECONDS)
-                self.drain()
+                if not self._was_drained:
+                    self.drain()
+                self._was_drained = False
                 if self._log is not None:
                     await self._log.write()
         finally:
@@ -89,9 +100,12 @@ class RequestRecorder:
             self._log.flush()
 
     def drain(self) -> None:
-        """Count what has ended and queue its log lines."""
+        """Count what has ended and queue its receipts and log lines."""
+        self._was_drained = True
         exchanges, self._exchanges = self._exchanges, []
         outcomes, self._outcomes = self._outcomes, []
+        if self._receipts is not None:
+            self._receipts.finish(exchanges)
         for exchange in exchanges:
             self._count_exchange(exchange)
         for outcome in outcomes:

@@ -5,7 +5,7 @@ import logging
 import secrets
 import time
 from collections import Counter, deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import chain
@@ -18,12 +18,13 @@ from gateway.errors import StoreError
 from gateway.receipts.documents import ExchangeText, PendingReceipt
 from gateway.receipts.rendering import LONGEST_SECRET, ReceiptRenderer
 from gateway.receipts.reported import read_usage
+from gateway.receipts.sampling import AnswerSampler
 from gateway.receipts.unwritten import UnwrittenReceipts
 from gateway.settings import ReceiptSettings
 from gateway.stores.protocols import ReceiptStore
 
-# With both and two writes, a receipt is stored within 50 ms.
-GATHER_SECONDS = 0.025  # that a batch gathers receipts: larger ones cost less
+GATHER_SECONDS = 0.04  # after which an exchange that has begun is written: with the write itself, that makes 50 ms
+ENDED_SECONDS = 0.015  # that those which are over wait for others while nothing else has begun
 YOUNG_SECONDS = 0.015  # an exchange that has begun since then waits for the next batch: it may be over by then
 SLICE, NOTED_SLICE = 32, 256  # receipts that are rendered, or noted, before the loop goes on
 LEASE_SECONDS = 15.0  # after which the receipts of a process that is gone are swept
@@ -31,11 +32,7 @@ FIRST_RETRY, LONGEST_RETRY = 0.1, 2.0  # seconds until a store that failed is tr
 STRICT_SECONDS = 2.0  # that a strict request waits for the store
 DEGRADED = "receipt"  # in `x-context-degraded`
 MAX_TEXT = 256 * 1024  # bytes of a request or an answer that are stored
-SAMPLE_RANGE = 16**4
-MAX_SAMPLED_REQUEST = 64 * 1024  # bytes: finding the phrases of longer ones takes more than a few milliseconds
 SMALL_REPLY = 8 * 1024  # bytes of a reply that is read at once: to hold it until its receipt is made costs more
-# Of a workspace in a second: more tell nothing new, and each takes a quarter of a millisecond, or one with 30 KB.
-MAX_SAMPLES, MAX_SAMPLED_BYTES = 3, 64 * 1024
 QUEUE_SHARE = 8  # times as many places as are free may be held by one workspace: others always find some
 MAX_HELD = 64 * 1024 * 1024  # bytes of replies and text that wait for the store; beyond that receipts come without
 
@@ -61,11 +58,9 @@ class ReceiptRecorder:
         self, store: ReceiptStore, settings: ReceiptSettings, renderer: ReceiptRenderer, sample: float = 0.0
     ) -> None:
         self._store, self._settings, self._renderer = store, settings, renderer
-        share = round(sample * SAMPLE_RANGE)
-        self._sampled = f"{share:04x}" if share < SAMPLE_RANGE else "g"  # after the end of ids that are sampled
-        self._kept = "g" if settings.text else self._sampled  # after those whose text may be kept
+        self._sampler = AnswerSampler(sample)
+        self._kept = "g" if settings.text else self._sampler.end  # after the ends of ids whose text may be kept
         self._free, self._is_strict = settings.queue, settings.durability == "strict"  # free places
-        self._sampled_second, self._samples = 0, dict[str, list[int]]()  # taken in that second, by workspace
         self._boot = secrets.token_hex(8)
         self._begun: dict[str, PendingReceipt] = {}  # of exchanges that have just begun, by id, oldest first
         self._open: dict[str, PendingReceipt] = {}  # of those that go on, and of which that they began is noted
@@ -78,6 +73,7 @@ class ReceiptRecorder:
         self._commits: dict[str, asyncio.Future[None]] = {}  # what strict requests wait for
         self._wake, self._awake = asyncio.Event(), False  # to ask the event itself would take two calls
         self._flushing = asyncio.Lock()
+        self._drain: Callable[[], None] = lambda: None
         self._renewed = float("-inf")
         self.lost = 0  # exchanges without a receipt
 
@@ -85,6 +81,10 @@ class ReceiptRecorder:
     def waiting(self) -> int:
         """Exchanges that hold a place."""
         return self._settings.queue - self._free
+
+    def prepare_flush(self, drain: Callable[[], None]) -> None:
+        """Before anything is written, `drain` lets whoever gathers exchanges that are over `finish` them."""
+        self._drain = drain
 
     def start(self, exchange: Exchange, request: bytes) -> Coroutine[Any, Any, None] | None:
         """Queue the receipt of an exchange before its upstream call; what it returns, if anything, is to be awaited."""
@@ -101,34 +101,28 @@ class ReceiptRecorder:
 
     def watch(self, exchange: Exchange, reply: Reply) -> Reply:
         """The reply, with whatever of it the receipt needs kept."""
-        pending = self._begun.get(exchange.id) or self._open.get(exchange.id)
-        if pending is None:
-            return reply
-        if reply.stream is None:
+        if reply.stream is None and exchange.usage is None:
             body = reply.body
-            if exchange.usage is None:
-                if len(body) <= SMALL_REPLY:  # read now that it is in the CPU's cache; a larger one is held for later
-                    exchange.usage = read_usage(body)
-                elif self._held + len(body) <= MAX_HELD:
-                    pending.body = body
-                    self._held += len(body)
-            if pending.text is not None:
-                self._keep_piece(pending.text, body)
-        elif pending.text is not None:
-            reply.stream = watch_stream(reply.stream, partial(self._keep_piece, pending.text))
+            if len(body) <= SMALL_REPLY:  # read now that it is in the CPU's cache; a larger one is held for later
+                exchange.usage = read_usage(body)
+            else:
+                self._keep_body(exchange.id, body)
+        if exchange.id[-4:] < self._kept:
+            self._keep_answer(exchange.id, reply)
         return reply
 
-    def finish(self, exchange: Exchange, http_status: int, seconds: float) -> None:
-        """Queue the finished receipt; called once per exchange, whether or not it was started."""
-        pending = self._begun.pop(exchange.id, None) or self._open.pop(exchange.id, None)
-        if pending is None:
-            if not self._take_place(exchange):
-                self.lost += 1
-                return
-            pending = PendingReceipt(exchange)
-        pending.http_status, pending.seconds, pending.finished = http_status, seconds, True
-        self._finished.append(pending)
-        if not self._awake:
+    def finish(self, exchanges: Iterable[Exchange]) -> None:
+        """Queue finished receipts; each exchange comes here once, whether or not it was started."""
+        for exchange in exchanges:
+            pending = self._begun.pop(exchange.id, None) or self._open.pop(exchange.id, None)
+            if pending is None:
+                if not self._take_place(exchange):
+                    self.lost += 1
+                    continue
+                pending = PendingReceipt(exchange)
+            pending.http_status, pending.seconds, pending.finished = exchange.http_status, exchange.seconds, True
+            self._finished.append(pending)
+        if self._finished and not self._awake:
             self._wake_up()
 
     async def run(self) -> None:
@@ -139,7 +133,7 @@ class ReceiptRecorder:
                 async with asyncio.timeout(LEASE_SECONDS / 3):
                     await self._wake.wait()
             if not self._is_strict:
-                await asyncio.sleep(GATHER_SECONDS)
+                await asyncio.sleep(self._measure_wait())
             try:
                 await self._flush()
                 delay = FIRST_RETRY
@@ -147,6 +141,11 @@ class ReceiptRecorder:
                 log.warning("receipts wait for the store: %s", error)
                 await asyncio.sleep(delay)
                 delay = min(2 * delay, LONGEST_RETRY)
+
+    def _measure_wait(self) -> float:
+        """Seconds until the next batch: the oldest exchange of which nothing is noted has to be written then."""
+        oldest = next(iter(self._begun.values()), None)
+        return ENDED_SECONDS if oldest is None else oldest.exchange.began + GATHER_SECONDS - perf_counter()
 
     async def write_now(self, workspace: str, id: str) -> None:
         """Store a receipt that still waits for its batch: somebody asks for it."""
@@ -157,14 +156,14 @@ class ReceiptRecorder:
     def _waits(self, workspace: str, id: str) -> bool:
         """Whether a receipt of this workspace has something to be written."""
         ended = chain(self._finished, (one.pending for one in self._due))
-        going_on = self._begun.get(id) or self._open.get(id)
-        pending = going_on or next((one for one in ended if one.exchange.id == id), None)
+        pending = self._find_open(id) or next((one for one in ended if one.exchange.id == id), None)
         if pending is not None:
             return pending.exchange.principal.workspace == workspace
         return self._unwritten.has(workspace, id)
 
     async def close(self) -> None:
         """Write what is left, and say that this process is gone."""
+        self._drain()
         try:
             if self._begun or self._finished or self._due or self._unwritten:
                 await self._flush(everything=True)
@@ -206,6 +205,7 @@ class ReceiptRecorder:
 
     async def _write_queued(self, everything: bool) -> None:
         try:
+            self._drain()
             self._wake.clear()
             self._awake = False
             # Noted or rendered even while the store fails: a receipt is smaller than the exchange it describes.
@@ -347,7 +347,7 @@ class ReceiptRecorder:
                     commit.set_exception(error)
 
     def _keep_request(self, pending: PendingReceipt, request: bytes) -> None:
-        stored, sampled = self._settings.text, self._is_sampled(pending.exchange, request)
+        stored, sampled = self._settings.text, self._sampler.take(pending.exchange, request)
         if (stored or sampled) and self._held + min(len(request), MAX_TEXT) <= MAX_HELD:
             bearer = pending.exchange.forwarded.bearer  # forgotten as soon as the exchange has ended
             cut = len(request) > MAX_TEXT
@@ -355,18 +355,25 @@ class ReceiptRecorder:
             pending.text = ExchangeText(kept, bearer, request_cut=cut, truncated=cut, stored=stored, sampled=sampled)
             self._held += len(pending.text.request)
 
-    def _is_sampled(self, exchange: Exchange, request: bytes) -> bool:
-        """By the random end of the id; where nothing was injected or the request is long, there is nothing to see."""
-        if exchange.id[-4:] >= self._sampled or exchange.tokens == 0 or len(request) > MAX_SAMPLED_REQUEST:
-            return False
-        workspace, second = exchange.principal.workspace, int(perf_counter())
-        if second != self._sampled_second:
-            self._sampled_second, self._samples = second, {}
-        taken = self._samples.setdefault(workspace, [])
-        if len(taken) >= MAX_SAMPLES or sum(taken) + len(request) > MAX_SAMPLED_BYTES:
-            return False
-        taken.append(len(request))
-        return True
+    def _find_open(self, id: str) -> PendingReceipt | None:
+        return self._begun.get(id) or self._open.get(id)
+
+    def _keep_body(self, id: str, body: bytes) -> None:
+        """Hold a reply whose usage is read later."""
+        pending = self._find_open(id)
+        if pending is not None and self._held + len(body) <= MAX_HELD:
+            pending.body = body
+            self._held += len(body)
+
+    def _keep_answer(self, id: str, reply: Reply) -> None:
+        """Keep the text of a reply, if that of its request is kept."""
+        pending = self._find_open(id)
+        if pending is None or pending.text is None:
+            return
+        if reply.stream is None:
+            self._keep_piece(pending.text, reply.body)
+        else:
+            reply.stream = watch_stream(reply.stream, partial(self._keep_piece, pending.text))
 
     def _keep_piece(self, text: ExchangeText, piece: bytes) -> None:
         if len(piece) > min(MAX_TEXT - text.size, MAX_HELD - self._held):

@@ -63,8 +63,7 @@ def hold_talk(config: Path, *questions: str, session: str = "talk") -> list[str]
             exchange = Exchange(make_id(), ANONYMOUS, gateway.policies.current, headers)
             prepared = await gateway.pipeline.prepare(exchange, orjson.dumps({"messages": messages}))
             await gateway.pipeline.converse(exchange, prepared)
-            assert gateway.pipeline.receipts is not None
-            gateway.pipeline.receipts.finish(exchange, 200, 0.1)
+            gateway.recorder.record_exchange(exchange, 200, 0.1)
             ids.append(exchange.id)
         await gateway.close()
         return ids

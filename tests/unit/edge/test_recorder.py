@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from gateway.domain.exchange import Exchange, ForwardedHeaders, TurnReply
 from gateway.domain.principal import Principal
@@ -23,6 +24,12 @@ from gateway.edge.recorder import (
     describe_outcome,
     encode_exchange,
 )
+from gateway.ids import make_id
+from gateway.receipts.prices import PriceTable
+from gateway.receipts.recorder import ReceiptRecorder
+from gateway.receipts.rendering import ReceiptRenderer
+from gateway.settings import ReceiptSettings
+from gateway.stores.memory_receipts import MemoryReceiptStore
 
 CALLER = Principal("shop", key="key-1")
 
@@ -126,6 +133,56 @@ async def test_the_job_writes_by_itself_and_once_more_at_the_end() -> None:
     job.cancel()
     await asyncio.gather(job, return_exceptions=True)
     assert [orjson.loads(line)["event"] for line in b"".join(written).splitlines()] == ["exchange", "request"]
+
+
+def make_receipts(store: MemoryReceiptStore) -> ReceiptRecorder:
+    return ReceiptRecorder(store, ReceiptSettings(), ReceiptRenderer(PriceTable({}), lambda text: text))
+
+
+def make_started(receipts: ReceiptRecorder) -> Exchange:
+    started = replace(exchange(), id=make_id())
+    started.began -= 1
+    receipts.start(started, b"{}")
+    return started
+
+
+async def find_status(store: MemoryReceiptStore, one: Exchange) -> str | None:
+    receipt = await store.find(CALLER.workspace, one.id)
+    return receipt.status if receipt is not None else None
+
+
+async def test_what_is_over_is_never_written_as_started_although_nobody_has_gathered_it_yet() -> None:
+    store = MemoryReceiptStore()
+    receipts = make_receipts(store)
+    recorder = RequestRecorder(Metrics(), None, receipts)
+    ended, going_on = make_started(receipts), make_started(receipts)
+    recorder.record_exchange(ended, 200, 0.1)
+    await receipts._flush()
+    assert (await find_status(store, ended), await find_status(store, going_on)) == ("ok", "started")
+
+
+async def test_what_is_over_is_written_for_whoever_asks_and_when_the_gateway_stops() -> None:
+    store = MemoryReceiptStore()
+    receipts = make_receipts(store)
+    recorder = RequestRecorder(Metrics(), None, receipts)
+    asked, last = make_started(receipts), make_started(receipts)
+    recorder.record_exchange(asked, 200, 0.1)
+    await receipts.write_now(CALLER.workspace, asked.id)
+    assert await find_status(store, asked) == "ok"
+    recorder.record_exchange(last, 200, 0.1)
+    await receipts.close()
+    assert await find_status(store, last) == "ok"
+
+
+async def test_receipts_and_log_lines_are_made_in_the_same_pass() -> None:
+    receipts, written = make_receipts(MemoryReceiptStore()), list[bytes]()
+    log = RequestLog(written.append)
+    recorder = RequestRecorder(Metrics(), log, receipts)
+    recorder.record_exchange(exchange(), 200, 0.1)
+    assert (receipts.waiting, written) == (0, [])
+    await receipts.close()
+    log.flush()
+    assert [orjson.loads(line)["receipt"] for line in b"".join(written).splitlines()] == ["x"]
 
 
 def test_health_is_not_logged() -> None:

@@ -21,7 +21,7 @@ from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.errors import StoreError
 from gateway.ids import make_id
 from gateway.receipts import recorder as module
-from gateway.receipts import unwritten
+from gateway.receipts import sampling, unwritten
 from gateway.receipts.prices import PriceTable
 from gateway.receipts.recorder import ReceiptRecorder
 from gateway.receipts.rendering import LONGEST_SECRET, MAX_ARGUMENTS, MAX_BLOCKS, ReceiptRenderer
@@ -55,6 +55,11 @@ def make_recorder(store: MemoryReceiptStore, **settings: Any) -> ReceiptRecorder
 
 def make_exchange() -> Exchange:
     return Exchange(make_id(), ANONYMOUS, EMPTY_SNAPSHOT)
+
+
+def end(recorder: ReceiptRecorder, exchange: Exchange, http_status: int = 200) -> None:
+    exchange.http_status, exchange.seconds = http_status, 0.1
+    recorder.finish([exchange])
 
 
 @asynccontextmanager
@@ -93,7 +98,7 @@ async def test_recording_costs_a_request_next_to_nothing() -> None:
         for exchange in exchanges[start : start + 500]:
             recorder.start(exchange, body)
             recorder.watch(exchange, reply)
-            recorder.finish(exchange, 200, 0.1)
+            end(recorder, exchange)
         costs.append((time.process_time() - began) / 500 * 1e6)
     assert min(costs) <= MAX_MICROSECONDS
 
@@ -102,7 +107,7 @@ async def test_what_starts_and_finishes_soon_is_written_once() -> None:
     store = BrokenStore()
     recorder, exchange = make_recorder(store), make_exchange()
     recorder.start(exchange, b"{}")
-    recorder.finish(exchange, 200, 0.1)
+    end(recorder, exchange)
     async with running(recorder):
         await wait_until_written(recorder)
     assert store.batches == [["ok"]]
@@ -117,17 +122,31 @@ async def test_what_is_young_waits_for_the_next_batch_and_no_longer() -> None:
     recorder.start(young, b"{}")
     await recorder._flush()
     assert store.batches == [["started"]]
-    recorder.finish(old, 200, 0.1)
-    recorder.finish(young, 200, 0.1)
+    end(recorder, old)
+    end(recorder, young)
     await recorder._flush()
     assert store.batches == [["started"], ["ok", "ok"]]
+
+
+async def test_the_oldest_exchange_decides_when_the_next_batch_is_written() -> None:
+    """All that wait began within 50 ms before, the write included; what is over alone need not wait as long."""
+    recorder, old, young = make_recorder(MemoryReceiptStore()), make_exchange(), make_exchange()
+    assert recorder._measure_wait() == module.ENDED_SECONDS
+    old.began -= 0.025
+    recorder.start(old, b"{}")
+    recorder.start(young, b"{}")
+    assert 0 < recorder._measure_wait() <= module.GATHER_SECONDS - 0.025
+    end(recorder, old)
+    assert 0 < recorder._measure_wait() <= module.GATHER_SECONDS <= 0.045
+    end(recorder, young)
+    assert recorder._measure_wait() == module.ENDED_SECONDS
 
 
 async def test_a_receipt_that_somebody_asks_for_does_not_wait_for_its_batch() -> None:
     store = BrokenStore()
     recorder, exchange = make_recorder(store), make_exchange()
     recorder.start(exchange, b"{}")
-    recorder.finish(exchange, 200, 0.1)
+    end(recorder, exchange)
     await recorder.write_now("another", exchange.id)
     assert store.batches == []
     await recorder.write_now("default", exchange.id)
@@ -147,7 +166,7 @@ async def test_a_write_goes_on_although_who_asked_for_a_receipt_has_left() -> No
 
     store = SlowStore()
     recorder, exchange = make_recorder(store), make_exchange()
-    recorder.finish(exchange, 200, 0.1)
+    end(recorder, exchange)
     asking = asyncio.create_task(recorder.write_now("default", exchange.id))
     await begun.wait()
     asking.cancel()
@@ -188,9 +207,9 @@ async def test_receipts_are_rendered_where_that_takes_no_time_from_others() -> N
     recorder.start(large, b"{}")
     recorder.watch(large, Reply(200, {}, b"x" * 100_000))
     for exchange in (plain, large, first):
-        recorder.finish(exchange, 200, 0.1)
+        end(recorder, exchange)
     await recorder._flush()
-    recorder.finish(second, 200, 0.1)
+    end(recorder, second)
     await recorder._flush()
     here = [one for one in (plain, large, first, second) if threads[one.id] == threading.get_ident()]
     assert here == [plain, second]
@@ -209,7 +228,7 @@ async def test_an_injection_is_stored_once_from_its_second_use_on() -> None:
     for _ in range(3):
         exchange = make_exchange()
         exchange.injection = injection
-        recorder.finish(exchange, 200, 0.1)
+        end(recorder, exchange)
         await recorder._flush()
     assert [one.shared is None for one in written] == [True, False, False]
     assert written[1].shared is written[2].shared
@@ -231,7 +250,7 @@ async def test_what_is_finished_while_its_batch_is_rendered_is_finished_once() -
         await asyncio.sleep(0)
     assert recorder._unwritten
     for exchange in exchanges:
-        recorder.finish(exchange, 200, 0.1)
+        end(recorder, exchange)
     await flushing
     await recorder.close()
     assert (recorder.waiting, recorder._held, recorder.lost) == (0, 0, 0)
@@ -250,7 +269,7 @@ async def test_many_that_have_started_let_others_have_their_turn_while_they_are_
         await asyncio.sleep(0)
     assert len(recorder._begun) == module.NOTED_SLICE * 2
     for exchange in exchanges[module.NOTED_SLICE :]:
-        recorder.finish(exchange, 200, 0.1)
+        end(recorder, exchange)
     await flushing
     await recorder.close()
     assert sorted(await list_statuses(store)) == ["ok"] * 2 * module.NOTED_SLICE + ["started"] * module.NOTED_SLICE
@@ -281,7 +300,7 @@ async def test_what_has_started_can_always_be_finished() -> None:
         assert [bool(exchange.degraded) for exchange in exchanges] == [False] * 3 + [True] * 2
         await asyncio.sleep(0.1)
         for exchange in exchanges:
-            recorder.finish(exchange, 200, 0.1)
+            end(recorder, exchange)
         assert (recorder.waiting, recorder.lost) == (3, 2)
         await asyncio.sleep(0.1)
         assert recorder.waiting == 3
@@ -297,7 +316,7 @@ async def test_an_exchange_that_fails_before_it_starts_has_a_receipt() -> None:
     store = BrokenStore()
     recorder, exchange = make_recorder(store), make_exchange()
     exchange.status, exchange.failure = ExchangeStatus.ERROR, "invalid_json"
-    recorder.finish(exchange, 400, 0.1)
+    end(recorder, exchange, 400)
     await recorder.close()
     (receipt,) = (await store.list_page("default", ANY, None, 10)).receipts
     summary = orjson.loads(receipt.summary)
@@ -309,7 +328,7 @@ async def test_a_receipt_that_cannot_be_rendered_holds_up_no_other(caplog: pytes
     recorder, good, bad = make_recorder(store), make_exchange(), make_exchange()
     bad.usage = {"total_tokens": object()}
     for exchange in (bad, good):
-        recorder.finish(exchange, 200, 0.1)
+        end(recorder, exchange)
     async with running(recorder):
         await wait_until_written(recorder)
     assert (await list_statuses(store), recorder.lost) == (["ok"], 1)
@@ -327,7 +346,7 @@ async def test_an_exchange_whose_start_cannot_be_rendered_is_lost_only_if_its_en
     await recorder._flush(everything=True)
     if ends_well:
         exchange.usage = None
-    recorder.finish(exchange, 200, 0.1)
+    end(recorder, exchange)
     await recorder.close()
     assert (await list_statuses(store), recorder.lost) == (["ok"] * ends_well, lost)
     assert (recorder.waiting, recorder._held) == (0, 0)
@@ -337,7 +356,7 @@ async def test_large_batches_are_written_in_pieces() -> None:
     store = BrokenStore()
     recorder = make_recorder(store)
     for _ in range(450):
-        recorder.finish(make_exchange(), 200, 0.1)
+        end(recorder, make_exchange())
     async with running(recorder):
         await wait_until_written(recorder)
     assert [len(batch) for batch in store.batches] == [200, 200, 50]
@@ -354,7 +373,7 @@ async def test_the_bytes_that_are_held_are_bounded_and_released(monkeypatch: pyt
     recorder.watch(second, Reply(200, {}, b"b" * 200))
     assert recorder._held == 60 + 15 + 15
     for exchange in (first, second):
-        recorder.finish(exchange, 200, 0.1)
+        end(recorder, exchange)
     await recorder.close()
     assert recorder._held == 0
     found = (await store.list_page("default", ANY, None, 10, whole=True)).receipts
@@ -366,7 +385,7 @@ async def test_a_process_that_ends_leaves_nothing_to_sweep_but_what_it_did_not_f
     recorder, open_, done = make_recorder(store), make_exchange(), make_exchange()
     recorder.start(open_, b"{}")
     recorder.start(done, b"{}")
-    recorder.finish(done, 200, 0.1)
+    end(recorder, done)
     await recorder.close()
     assert sorted(await list_statuses(store)) == ["ok", "started"]
     await tidy_receipts(store, ReceiptSettings(), time.time())
@@ -418,7 +437,7 @@ async def test_a_workspace_that_floods_the_queue_loses_its_own_receipts() -> Non
         recorder.start(exchange, b"")
     assert not any(one.degraded for one in others)
     for exchange in (*flood[:80], *others):
-        recorder.finish(exchange, 200, 0.1)
+        end(recorder, exchange)
     await recorder.close()
     assert (recorder.lost, recorder.waiting) == (0, 0)
     again = [make_exchange_of("loud") for _ in range(80)]
@@ -434,7 +453,7 @@ async def test_a_batch_is_bounded_by_its_bytes(monkeypatch: pytest.MonkeyPatch) 
     for _ in range(6):
         exchange = make_exchange()
         recorder.start(exchange, b"x" * 100_000)
-        recorder.finish(exchange, 200, 0.1)
+        end(recorder, exchange)
     await recorder.close()
     assert [len(batch) for batch in store.batches] == [2, 2, 2]
 
@@ -463,7 +482,7 @@ async def test_no_half_of_a_secret_is_left_where_a_text_is_cut(before: int) -> N
         assert pending.text is not None
         for piece in pieces:
             recorder._keep_piece(pending.text, piece)
-        recorder.finish(exchange, 200, 0.1)
+        end(recorder, exchange)
     await recorder.close()
     for receipt in (await store.list_page("default", ANY, None, 10, whole=True)).receipts:
         details = orjson.loads(receipt.details)
@@ -483,7 +502,7 @@ async def test_a_receipt_is_bounded_whatever_an_upstream_or_a_model_writes() -> 
     exchange.tool_runs = [ToolRun("t", "a" * 50_000, 1, False, 0.1)] * 500
     exchange.injection = Injection(Selection(), "b" * 3_000_000)
     recorder.start(exchange, b"x" * 1000)
-    recorder.finish(exchange, 200, 0.1)
+    end(recorder, exchange)
     await recorder.close()
     (receipt,) = (await store.list_page("default", ANY, None, 10, whole=True)).receipts
     assert len(receipt.summary) < 4000
@@ -506,12 +525,12 @@ async def test_a_small_reply_is_read_at_once_and_not_held() -> None:
 async def test_a_busy_workspace_has_few_answers_compared_in_a_second() -> None:
     renderer = ReceiptRenderer(PriceTable({}), lambda text: text)
     recorder = ReceiptRecorder(MemoryReceiptStore(), ReceiptSettings(), renderer, sample=1.0)
-    exchanges = [make_exchange() for _ in range(5 * module.MAX_SAMPLES)]
+    exchanges = [make_exchange() for _ in range(5 * sampling.MAX_SAMPLES)]
     for exchange in exchanges:
         exchange.tokens = 1
         recorder.start(exchange, b"{}")
     sampled = sum(recorder._begun[exchange.id].text is not None for exchange in exchanges)
-    assert module.MAX_SAMPLES <= sampled <= 2 * module.MAX_SAMPLES  # a second may have ended meanwhile
+    assert sampling.MAX_SAMPLES <= sampled <= 2 * sampling.MAX_SAMPLES  # a second may have ended meanwhile
 
 
 async def test_long_requests_are_compared_within_a_number_of_bytes() -> None:
@@ -520,6 +539,6 @@ async def test_long_requests_are_compared_within_a_number_of_bytes() -> None:
     exchanges = [make_exchange() for _ in range(8)]
     for exchange in exchanges:
         exchange.tokens = 1
-        recorder.start(exchange, b"x" * (module.MAX_SAMPLED_BYTES // 2))
+        recorder.start(exchange, b"x" * (sampling.MAX_SAMPLED_BYTES // 2))
     sampled = sum(recorder._begun[exchange.id].text is not None for exchange in exchanges)
     assert 2 <= sampled <= 4  # a second may have ended meanwhile
