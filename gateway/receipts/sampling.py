@@ -7,7 +7,7 @@ from gateway.domain.exchange import Exchange
 SAMPLE_RANGE = 16**4
 MAX_SAMPLED_REQUEST = 64 * 1024  # bytes: finding the phrases of longer ones takes more than a few milliseconds
 # Of a workspace in a second: more tell nothing new, and each takes a tenth of a millisecond, or a whole one with 30 KB.
-MAX_SAMPLES, MAX_SAMPLED_BYTES = 3, 64 * 1024
+MAX_SAMPLES, MAX_SAMPLED_BYTES = 10, 64 * 1024
 
 
 class AnswerSampler:
