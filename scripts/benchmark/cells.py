@@ -41,10 +41,10 @@ class Shape:
         return dialect_payloads.build_request(dialect, self.size, named, stream=self.streams)
 
 
-SMALL = Shape("1 KB", 1024, payloads.BURST, False, 400, 1600)
-LARGE = Shape("30 KB", 30 * 1024, payloads.BURST, False, 250, 1000)
-HUGE = Shape("200 KB", 200 * 1024, payloads.BURST, False, 80, 320)
-STREAM = Shape("64-chunk stream", 1024, payloads.BURST, True, 120, 480)
+SMALL = Shape("1 KB", 1024, payloads.BURST, False, 2000, 8000)
+LARGE = Shape("30 KB", 30 * 1024, payloads.BURST, False, 1200, 4800)
+HUGE = Shape("200 KB", 200 * 1024, payloads.BURST, False, 320, 1280)
+STREAM = Shape("64-chunk stream", 1024, payloads.BURST, True, 480, 1920)
 TOKENS = Shape("64-chunk stream, chunk by chunk", 1024, payloads.PACED, True, 10, 64)
 
 

@@ -18,7 +18,7 @@ import uvloop
 from scripts.benchmark.processes import read_cpu_seconds
 
 SECONDS = 30  # that one run may take
-SETTLE_SECONDS = 0.02
+SETTLE_SECONDS = 0.12  # what a server writes behind a request, 50 ms later at most, belongs to it
 TAIL = 64  # bytes of a stream that are kept: enough for [DONE] and the last chunk
 
 _LENGTH = re.compile(rb"\r\ncontent-length:\s*(\d+)", re.IGNORECASE)
