@@ -145,6 +145,7 @@ class Gateway(GatewayParts):
             responses=stored,
             retrievers=retrievers,
             objects=ObjectGuard(settings.upstreams, stored, threads),
+            reads_usage=settings.log.exchanges or recorder is not None,
         )
         gateway = cls(
             *(settings, registry, stores, store, policies, links, upstreams, routes, counter, semantic, pipeline),

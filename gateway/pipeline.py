@@ -46,6 +46,7 @@ from gateway.injection.neutral import neutralize
 from gateway.injection.tools import choose_own_tools, withhold_tools
 from gateway.links.guard import LinkGuard
 from gateway.receipts.recorder import ReceiptRecorder
+from gateway.receipts.reported import note_usage
 from gateway.resolved_scope import REMEMBERED_BYTES, RESOLVED_BYTES, ResolvedScope, count_names, remember_usual
 from gateway.retrieval.tool_runner import LookUp, ToolRunner
 from gateway.retrievers.service import Retrievers
@@ -109,6 +110,7 @@ class Pipeline(msgspec.Struct, frozen=True):
     responses: StoredResponses = msgspec.field(default_factory=lambda: StoredResponses(MemoryEphemeralStore()))
     retrievers: Retrievers = msgspec.field(default_factory=lambda: Retrievers({}, {}, LinkGuard()))
     objects: ObjectGuard = msgspec.field(default_factory=lambda: ObjectGuard({}))
+    reads_usage: bool = False  # of replies, for the log and the receipts
 
     async def prepare(self, exchange: Exchange, body: bytes, dialect: Dialect = CHAT) -> PreparedRequest:
         """From bytes to the exact outgoing request."""
@@ -205,11 +207,12 @@ class Pipeline(msgspec.Struct, frozen=True):
             self.content.note_view(principal.workspace, actor, node.id)
         if prepared.session is not None:
             await self.save_session(exchange, prepared)
-        if receipts is None:
-            return await self._send(exchange, prepared)
-        if (committing := receipts.start(exchange, prepared.request.raw)) is not None:
+        if receipts is not None and (committing := receipts.start(exchange, prepared.request.raw)) is not None:
             await committing
-        return receipts.watch(exchange, await self._send(exchange, prepared))
+        reply = await self._send(exchange, prepared)
+        if self.reads_usage:
+            note_usage(exchange, reply)
+        return reply if receipts is None else receipts.watch(exchange, reply)
 
     async def save_session(self, exchange: Exchange, prepared: PreparedRequest) -> None:
         """Store what the request changes in its session, if it has one."""

@@ -17,7 +17,7 @@ from gateway.domain.receipt import Receipt
 from gateway.errors import StoreError
 from gateway.receipts.documents import ExchangeText, PendingReceipt
 from gateway.receipts.rendering import LONGEST_SECRET, ReceiptRenderer
-from gateway.receipts.reported import read_usage
+from gateway.receipts.reported import SMALL_REPLY
 from gateway.receipts.sampling import AnswerSampler
 from gateway.receipts.unwritten import UnwrittenReceipts
 from gateway.settings import ReceiptSettings
@@ -32,7 +32,6 @@ FIRST_RETRY, LONGEST_RETRY = 0.1, 2.0  # seconds until a store that failed is tr
 STRICT_SECONDS = 2.0  # that a strict request waits for the store
 DEGRADED = "receipt"  # in `x-context-degraded`
 MAX_TEXT = 256 * 1024  # bytes of a request or an answer that are stored
-SMALL_REPLY = 8 * 1024  # bytes of a reply that is read at once: to hold it until its receipt is made costs more
 QUEUE_SHARE = 8  # times as many places as are free may be held by one workspace: others always find some
 MAX_HELD = 64 * 1024 * 1024  # bytes of replies and text that wait for the store; beyond that receipts come without
 
@@ -101,12 +100,8 @@ class ReceiptRecorder:
 
     def watch(self, exchange: Exchange, reply: Reply) -> Reply:
         """The reply, with whatever of it the receipt needs kept."""
-        if reply.stream is None and exchange.usage is None:
-            body = reply.body
-            if len(body) <= SMALL_REPLY:  # read now that it is in the CPU's cache; a larger one is held for later
-                exchange.usage = read_usage(body)
-            else:
-                self._keep_body(exchange.id, body)
+        if reply.stream is None and len(reply.body) > SMALL_REPLY and exchange.usage is None:
+            self._keep_body(exchange.id, reply.body)
         if exchange.id[-4:] < self._kept:
             self._keep_answer(exchange.id, reply)
         return reply

@@ -6,7 +6,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from gateway import sse
+from gateway.domain.exchange import Exchange, Reply
 
+SMALL_REPLY = 8 * 1024  # bytes of a reply that is read at once: to hold it until somebody looks for its usage costs more
 TEXT_DELTA = "response.output_text.delta"
 USAGE = b'"usage"'
 USAGE_KEY = b'"usage":'
@@ -68,6 +70,12 @@ Reported = TypeVar("Reported")
 _usage = msgspec.json.Decoder(ReportedUsage)
 _text = msgspec.json.Decoder(ReportedText)
 _decode_usage = _usage.decode
+
+
+def note_usage(exchange: Exchange, reply: Reply) -> None:
+    """Read the usage of a small reply for log and receipt, now that it is in the CPU's cache."""
+    if reply.stream is None and len(reply.body) <= SMALL_REPLY and exchange.usage is None:
+        exchange.usage = read_usage(reply.body)
 
 
 def read_usage(reply: bytes) -> dict[str, Any] | None:

@@ -177,6 +177,15 @@ async def test_values_that_clients_choose_are_cut(logged: Logged, upstream: Upst
     assert lines[0]["model"].startswith("mmm")
 
 
+@pytest.mark.parametrize("receipts", [True, False])
+async def test_a_line_tells_the_usage_of_a_relayed_reply(start: Start, upstream: Upstream, receipts: bool) -> None:
+    logged = Logged(start(auth={"keys": KEYS}, log={"exchanges": True}, receipts={"enabled": receipts}))
+    usage = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
+    upstream.will(say("Done.").but(usage=usage))
+    assert await logged.ask("/v1/chat/completions", SITE, "POST", CHAT) == 200
+    assert logged.line()["usage"] == usage
+
+
 @pytest.mark.parametrize(("key", "statuses"), [("thrifty", [200, 200, 429, 429]), ("many", [200] * 4)])
 async def test_the_tokens_of_what_is_passed_through_count(
     logged: Logged, upstream: Upstream, key: str, statuses: list[int]

@@ -24,6 +24,7 @@ from gateway.receipts import recorder as module
 from gateway.receipts import sampling, unwritten
 from gateway.receipts.prices import PriceTable
 from gateway.receipts.recorder import ReceiptRecorder
+from gateway.receipts.reported import SMALL_REPLY, note_usage
 from gateway.receipts.rendering import LONGEST_SECRET, MAX_ARGUMENTS, MAX_BLOCKS, ReceiptRenderer
 from gateway.receipts.retention import tidy_receipts
 from gateway.redaction import Redactor
@@ -97,6 +98,7 @@ async def test_recording_costs_a_request_next_to_nothing() -> None:
         began = time.process_time()
         for exchange in exchanges[start : start + 500]:
             recorder.start(exchange, body)
+            note_usage(exchange, reply)
             recorder.watch(exchange, reply)
             end(recorder, exchange)
         costs.append((time.process_time() - began) / 500 * 1e6)
@@ -365,7 +367,7 @@ async def test_large_batches_are_written_in_pieces() -> None:
 async def test_the_bytes_that_are_held_are_bounded_and_released(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_HELD", 100)
     store = BrokenStore()
-    monkeypatch.setattr(module, "SMALL_REPLY", 0)  # which is read at once and not held
+    monkeypatch.setattr(module, "SMALL_REPLY", 0)  # which are read at once and not held
     recorder, first, second = make_recorder(store, text=True), make_exchange(), make_exchange()
     recorder.start(first, b"r" * 60)
     recorder.start(second, b"r" * 60)
@@ -515,11 +517,13 @@ async def test_a_receipt_is_bounded_whatever_an_upstream_or_a_model_writes() -> 
 async def test_a_small_reply_is_read_at_once_and_not_held() -> None:
     recorder, small, large = make_recorder(MemoryReceiptStore()), make_exchange(), make_exchange()
     body = orjson.dumps({"usage": {"total_tokens": 7}})
-    for exchange, reply in ((small, body), (large, body + b" " * module.SMALL_REPLY)):
+    for exchange, data in ((small, body), (large, body + b" " * SMALL_REPLY)):
+        reply = Reply(200, {}, data)
         recorder.start(exchange, b"{}")
-        recorder.watch(exchange, Reply(200, {}, reply))
+        note_usage(exchange, reply)
+        recorder.watch(exchange, reply)
     assert (small.usage, large.usage) == ({"total_tokens": 7}, None)
-    assert recorder._held == len(body) + module.SMALL_REPLY
+    assert recorder._held == len(body) + SMALL_REPLY
 
 
 async def test_a_busy_workspace_has_few_answers_compared_in_a_second() -> None:
