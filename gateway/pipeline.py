@@ -16,7 +16,7 @@ from gateway.content.reader import WorkspaceContent
 from gateway.conversation.conversation import DEFAULT_TIMINGS, Conversation, ConversationTimings
 from gateway.conversation.dialect import Dialect
 from gateway.conversation.dialects.chat.dialect import CHAT
-from gateway.conversation.dialects.responses.continuation import is_native, resume, screen
+from gateway.conversation.dialects.responses.continuation import resume, screen
 from gateway.conversation.dialects.responses.keeping import ResponseKeeper, wants_keeping
 from gateway.conversation.dialects.responses.references import resolve_references, stands_alone
 from gateway.conversation.hidden_turn import HiddenTurn
@@ -38,7 +38,7 @@ from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.snapshot import Snapshot
 from gateway.domain.tool import CallableTool, ToolEndpoint, ToolOutcome
 from gateway.domain.tool_result import ToolResult
-from gateway.domain.upstream import Upstream, intersect_capabilities
+from gateway.domain.upstream import Capabilities, Upstream, intersect_capabilities
 from gateway.errors import StoreError
 from gateway.injection.called_tools import IsAvailable, settle_called_tools
 from gateway.injection.compose import choose_target, compose, encode_body
@@ -74,6 +74,7 @@ class PreparedRequest(msgspec.Struct):
     scope: Scope
     model: str
     upstreams: tuple[Upstream, ...]
+    can: Capabilities  # all of them
     injection: Injection
     outgoing: OutgoingBody
     plan: LoopPlan | None  # None: no tools of ours, so the reply is relayed
@@ -166,6 +167,7 @@ class Pipeline(msgspec.Struct, frozen=True):
             scope,
             model,
             resolved.upstreams,
+            resolved.can,
             injection,
             outgoing,
             plan,
@@ -261,9 +263,9 @@ class Pipeline(msgspec.Struct, frozen=True):
 
     def _make_keeper(self, exchange: Exchange, prepared: PreparedRequest) -> ResponseKeeper:
         """Keeps the reply so that the client can come back to it."""
-        asked, native = prepared.asked or prepared.request, is_native(prepared.upstreams)
+        asked, native = prepared.asked or prepared.request, prepared.dialect.name in prepared.can.dialects
         sent = (prepared.request, prepared.outgoing, prepared.model, native)
-        return ResponseKeeper(self.responses, prepared.owner, asked, *sent, exchange.degraded)
+        return ResponseKeeper(self.responses, prepared.owner, asked, *sent, exchange)
 
     def _recall(self, exchange: Exchange, request: ChatRequest) -> ResolvedScope | None:
         """What another request of the same caller with the same headers and model came to, if that is known."""

@@ -24,6 +24,30 @@ FIRST_RETRY, LONGEST_RETRY = 0.1, 2.0  # seconds until a store that failed is tr
 log = logging.getLogger(__name__)
 
 
+class DescribedResponses:
+    """What is kept of responses that are written together."""
+
+    __slots__ = ("shared", "values")
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+        self.shared: dict[bytes, str] = {}  # keys of values that several of them have, by value
+
+
+# Adds what is kept of a response to that of others; returns its bytes as the quota counts them, 0 if none is kept.
+Describe = Callable[[DescribedResponses], int]
+
+
+class LaterResponses:
+    """The responses of a workspace that are not described yet."""
+
+    __slots__ = ("entries", "room")
+
+    def __init__(self) -> None:
+        self.entries: deque[tuple[int, Describe]] = deque()  # with the bytes that each weighs at most
+        self.room = 0  # bytes that the workspace may still add
+
+
 class WaitingResponse:
     """The values of a response that wait for the store; those of others may go with them."""
 
@@ -32,19 +56,13 @@ class WaitingResponse:
     def __init__(self, key: str, workspace: str, values: dict[str, bytes], counted: int) -> None:
         self.key, self.workspace, self.values = key, workspace, values
         self.counted = counted  # bytes, as the quota counts them
-        self.others = 0  # responses that were joined to it
+        self.others = 0  # responses that are described with it
         self.since = monotonic()
 
     @property
     def weight(self) -> int:
         """Bytes in memory, roughly."""
         return self.counted + OVERHEAD * len(self.values)
-
-    def join(self, other: "WaitingResponse") -> None:
-        """Take what waits of another response of the same workspace, which came later."""
-        self.values.update(other.values)
-        self.counted += other.counted
-        self.others += 1
 
 
 class ResponseQueue:
@@ -63,16 +81,16 @@ class ResponseQueue:
         self._values: dict[str, bytes] = {}  # of all of them
         self._bytes = 0  # of all of them
         self._held: Counter[str] = Counter()  # the same by workspace
-        self._later: deque[Callable[[], WaitingResponse | None]] = deque()  # those that are not described yet
+        self._later: dict[str, LaterResponses] = {}  # by workspace
         self._later_since = self._later_bytes = 0.0
         self._joined = 0  # that were described later, together
-        self._room: dict[str, int] = {}  # bytes that each workspace may still add to them
         self._late = False  # the last batch was
         self._wake = asyncio.Event()
         self._writing = asyncio.Lock()
 
     def __len__(self) -> int:
-        return len(self._waiting) + sum(one.others for one in self._waiting.values()) + len(self._later)
+        later = sum(len(one.entries) for one in self._later.values())
+        return later + len(self._waiting) + sum(one.others for one in self._waiting.values())
 
     def find(self, keys: Iterable[str]) -> dict[str, bytes]:
         """Those of these values that wait."""
@@ -80,21 +98,25 @@ class ResponseQueue:
         waiting = self._values
         return {key: waiting[key] for key in keys if key in waiting} if waiting else {}
 
-    def add_later(self, workspace: str, size: int, describe: Callable[[], WaitingResponse | None]) -> bool:
-        """Queue a response of at most so many bytes, to be described later; False if it has to be described now.
+    def add_later(self, workspace: str, size: int, describe: Describe) -> bool:
+        """Queue a response that weighs at most so much, to be described later; False if it has to be described now.
 
         It has to if it may be more than its workspace keeps, or has to wait.
         """
-        room = self._room.get(workspace)
-        if room is None:
+        later = self._later.get(workspace)
+        if later is not None:
+            room = later.room
+        else:
             room = min(self._quota.measure_room(workspace), MAX_SHARE - self._held[workspace])
         if size > room or size > MAX_LATER or self._late or self._bytes > MAX_WAITING - ALL_LATER:
             return False
-        if not self._later:
-            self._later_since = monotonic()
-            self._wake.set()
-        self._room[workspace] = room - size
-        self._later.append(describe)
+        if later is None:
+            if not self._later:
+                self._later_since = monotonic()
+                self._wake.set()
+            later = self._later[workspace] = LaterResponses()
+        later.room = room - size
+        later.entries.append((size, describe))
         self._later_bytes += size
         if self._later_bytes > ALL_LATER:
             self.settle()
@@ -105,29 +127,31 @@ class ResponseQueue:
 
         All of a workspace that fits into a batch goes as one from here on: it is counted, written and let go together.
         """
-        joined: dict[str, WaitingResponse] = {}
-        try:
-            while self._later:
-                one = self._later.popleft()()
-                if one is None or (first := joined.setdefault(one.workspace, one)) is one:
-                    continue
-                if first.weight + one.weight <= BATCH_BYTES:
-                    first.join(one)
-                else:
-                    self._put_joined(first)
-                    joined[one.workspace] = one
-        finally:
-            for one in joined.values():
-                self._put_joined(one)
-        self._room.clear()
+        while self._later:
+            workspace, later = next(iter(self._later.items()))
+            while later.entries:
+                self._describe_some(workspace, later.entries)
+            del self._later[workspace]
         self._later_bytes = 0
 
-    def _put_joined(self, one: WaitingResponse) -> None:
-        self._quota.charge(one.workspace, one.counted)
-        self._joined += 1
-        one.key = f"joined {self._joined}"  # so that a response which replaces one of them leaves the others alone
-        one.since = self._later_since
-        self._put(one)
+    def _describe_some(self, workspace: str, entries: deque[tuple[int, Describe]]) -> None:
+        """Describe the oldest of these, as many as fit into a batch; at least one."""
+        together = DescribedResponses()
+        left, counted, described = BATCH_BYTES, 0, 0
+        try:
+            while entries and (entries[0][0] <= left or left == BATCH_BYTES):
+                size, describe = entries.popleft()
+                left -= size
+                if added := describe(together):
+                    counted += added
+                    described += 1
+        finally:
+            if described:
+                self._quota.charge(workspace, counted)
+                self._joined += 1  # so that a response which replaces one of them leaves the others alone
+                one = WaitingResponse(f"joined {self._joined}", workspace, together.values, counted)
+                one.others, one.since = described - 1, self._later_since
+                self._put(one)
 
     def add_now(self, one: WaitingResponse) -> bool | None:
         """Queue a response; False if its workspace keeps too much, None if it has to wait for the store: `add` it."""

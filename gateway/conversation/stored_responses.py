@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 
@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from gateway.conversation.hidden_turns import ConversationOwner
-from gateway.conversation.response_queue import ResponseQueue, WaitingResponse
+from gateway.conversation.response_queue import OVERHEAD, DescribedResponses, ResponseQueue, WaitingResponse
 from gateway.conversation.response_quota import ResponseQuota, hash_name
 from gateway.errors import InvalidRequest, StoreError, StoreUnavailable
 from gateway.stores.protocols import EphemeralStore
@@ -24,9 +24,10 @@ MAX_NAMED_ITEMS = 200  # of a response that a client can refer to by their ids
 MAX_ITEM_ID = 512  # characters
 MAX_REFERENCED_BYTES = 16 * 1024 * 1024  # of all responses that the items of one request come from
 RESPONSES_PER_QUERY = 4
-PREFIX, ITEM_PREFIX = "response:", "response_item:"
+PREFIX, ITEM_PREFIX, ECHOED_PREFIX = "response:", "response_item:", "response_echoed:"
 KEY_BYTES = 20  # of a hash
 REMEMBERED_OWNERS = 4096
+RECORD_BYTES = 1000  # of a record besides what was said: names, ids, brackets, its own overhead
 GONE = b"-"  # what stands for a deleted response until it would have expired
 
 
@@ -45,7 +46,8 @@ class ResponseRecord(msgspec.Struct, frozen=True, array_like=True):
     earlier: tuple[str, ...] = ()  # ids of the responses before it, oldest first
     told: tuple[tuple[int, tuple[str, ...]], ...] = ()  # ids of resources, by position in `added`, else in `pending`
     known: tuple[str, ...] = ()  # ids of resources that the upstream's copy of the conversation tells of
-    echoed: dict[str, Raw] | None = None  # fields of the request that the client saw in the upstream's response
+    # Fields of the request that the client saw in the upstream's response, or the key of the value that has them.
+    echoed: dict[str, Raw] | str | None = None
 
     @property
     def is_shown_upstream(self) -> bool:
@@ -84,13 +86,59 @@ class KeyStart(msgspec.Struct, frozen=True):
         """The key of an id."""
         whole = self.hashed.copy()
         whole.update(_encode(identity) + b"]")
-        return f"{prefix}{self.group}{whole.hexdigest()}"
+        return prefix + self.group + whole.hexdigest()
+
+    def put(self, values: dict[str, bytes], identity: str, data: bytes, items: Sequence[str | None]) -> str:
+        """Add what is kept of a response to these values, and whose the items with these ids are; returns its key."""
+        key = self.finish(identity, PREFIX)
+        values[key] = data
+        if items:
+            pointer = key.encode()
+            for id in items[:MAX_NAMED_ITEMS]:
+                if id and len(id) <= MAX_ITEM_ID:
+                    values[self.finish(id, ITEM_PREFIX)] = pointer
+        return key
 
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(ResponseRecord).decode
 _decode_shown = msgspec.json.Decoder(_ShownResponse).decode
+_decode_echoed = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_named = msgspec.json.Decoder(_NamedItem).decode
+
+
+class UpstreamResponse(msgspec.Struct, frozen=True, gc=False):
+    """A response that its upstream keeps and the client saw as it is there, as far as that has to be remembered.
+
+    It waits for its batch without its request and its reply: whatever it held would be out of the CPU's cache when it
+    is let go, and so would be the memory that others get in its place meanwhile.
+    """
+
+    owner: ConversationOwner
+    model: str  # that was sent
+    native_id: str  # under which the upstream has it
+    shown_id: str  # that the client saw
+    names: Sequence[str]  # of what stands in it
+    echoed: bytes | None  # JSON: fields of the request that the client saw in the upstream's response
+
+    def measure(self) -> int:
+        """More bytes than it can take in the queue: no character takes more than six."""
+        most = RECORD_BYTES + 6 * len(self.model + self.native_id + self.shown_id) + OVERHEAD * len(self.names)
+        return most if self.echoed is None else most + OVERHEAD + len(self.echoed)
+
+    def describe(self, together: DescribedResponses) -> int:
+        """Add what is kept of it to others; returns its bytes. What was echoed is likely to be the same in many."""
+        owner = self.owner
+        start = begin_key(owner.workspace, owner.principal, owner.user)
+        key, counted = None, 0
+        if self.echoed is not None and (key := together.shared.get(self.echoed)) is None:
+            hashed = hashlib.blake2b(self.echoed, digest_size=KEY_BYTES)
+            key = together.shared[self.echoed] = ECHOED_PREFIX + start.group + hashed.hexdigest()
+            together.values[key] = self.echoed
+            counted = len(self.echoed)
+        data = _encode(ResponseRecord(self.model, self.native_id, echoed=key))
+        start.put(together.values, self.shown_id, data, self.names)
+        return counted + len(data)
 
 
 class StoredResponses:
@@ -175,14 +223,16 @@ class StoredResponses:
         if len(data) > MAX_RESPONSE_BYTES:
             return None
         start = begin_key(owner.workspace, owner.principal, owner.user)
-        key = start.finish(identity, PREFIX)
-        values = {key: data}
-        if items:
-            pointer = key.encode()
-            for id in items[:MAX_NAMED_ITEMS]:
-                if id and len(id) <= MAX_ITEM_ID:
-                    values[start.finish(id, ITEM_PREFIX)] = pointer
+        values: dict[str, bytes] = {}
+        key = start.put(values, identity, data, items)
         return WaitingResponse(key, owner.workspace, values, len(data))
+
+    async def read_echoed(self, record: ResponseRecord) -> Mapping[str, Raw] | None:
+        """The fields that the client saw in the upstream's response; None if there is no saying. Raises StoreUnavailable."""
+        if not isinstance(record.echoed, str):
+            return record.echoed
+        found = await self._get_many([record.echoed])
+        return _decode_echoed(found[record.echoed]) if found else None
 
     async def count_bytes(self, workspace: str) -> int:
         """What a workspace keeps, or has deleted lately: that counts until it would have expired."""

@@ -90,9 +90,9 @@ class ChatEndpoint:
         finally:
             self._metrics.in_flight -= 1
             seconds = time.perf_counter() - began
-            self._recorder.record_exchange(exchange, status, seconds)
             if meter is not None:
                 self._limiter.charge(meter)
+            self._recorder.record_exchange(exchange, status, seconds)
 
     async def _answer(self, request: ClientRequest, exchange: Exchange, caller: Caller, meter: Meter | None) -> int:
         """From the body to the end of the response; returns its status."""

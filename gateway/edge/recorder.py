@@ -16,6 +16,7 @@ from gateway.domain.principal import Principal
 from gateway.edge.logs import RequestLog, cut, encode_line
 from gateway.edge.metrics import Metrics
 from gateway.receipts.recorder import ReceiptRecorder
+from gateway.receipts.reported import read_usage
 
 DRAIN_SECONDS = 0.03  # what waits longer has left the CPU's cache
 CAPACITY = 1000  # requests that wait to be counted
@@ -104,6 +105,10 @@ class RequestRecorder:
         self._was_drained = True
         exchanges, self._exchanges = self._exchanges, []
         outcomes, self._outcomes = self._outcomes, []
+        if self._log is not None or self._receipts is not None:
+            for exchange in exchanges:
+                if exchange.usage_event is not None and exchange.usage is None:
+                    exchange.usage = read_usage(exchange.usage_event)
         if self._receipts is not None:
             self._receipts.finish(exchanges)
         for exchange in exchanges:

@@ -50,7 +50,10 @@ class StoredResponsesEndpoint:
             raise InvalidRequest("A response that is over cannot be streamed again.", param="stream")
         if record.echoed is None:
             return Response(bytes(record.shown), media_type=JSON)
-        return await self._ask_upstream(request, caller, record, echoed=record.echoed)
+        echoed = await self._stored.read_echoed(record)
+        if echoed is None:
+            raise build_not_found(identity)
+        return await self._ask_upstream(request, caller, record, echoed=echoed)
 
     async def list_input(self, request: Request) -> Response:
         """`GET /v1/responses/{id}/input_items`."""
@@ -78,7 +81,7 @@ class StoredResponsesEndpoint:
         await self._limiter.admit(caller.principal, set())
         record = await self._stored.find(find_owner(caller), identity)
         if record is None:
-            raise NotFound(f"There is no response {quote(identity)}.", param="response_id")
+            raise build_not_found(identity)
         return caller, identity, record
 
     async def _delete(self, request: Request, caller: Caller, identity: str, record: ResponseRecord) -> Response:
@@ -120,6 +123,10 @@ class StoredResponsesEndpoint:
             return Response(body if echoed is None or status >= 400 else restore(body, echoed), status, headers)
         finally:
             await answer.reply.close()
+
+
+def build_not_found(identity: str) -> NotFound:
+    return NotFound(f"There is no response {quote(identity)}.", param="response_id")
 
 
 def restore(body: bytes, echoed: Mapping[str, Raw]) -> bytes:

@@ -2,7 +2,13 @@
 
 from gateway.conversation.dialects.responses.keeping import ResponseKeeper
 from gateway.conversation.loop import TurnLoop
-from gateway.domain.exchange import Reply
+from gateway.domain.exchange import Exchange, Reply
+from gateway.domain.principal import ANONYMOUS
+from gateway.domain.snapshot import EMPTY_SNAPSHOT
+
+
+def make_exchange() -> Exchange:
+    return Exchange("id", ANONYMOUS, EMPTY_SNAPSHOT)
 
 
 async def keep_reply(keeper: ResponseKeeper, reply: Reply, loop: TurnLoop | None = None) -> Reply:

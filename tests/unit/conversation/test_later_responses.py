@@ -2,22 +2,28 @@
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from time import monotonic
 
 import pytest
 
 from gateway.conversation import response_queue
 from gateway.conversation.hidden_turns import ConversationOwner
-from gateway.conversation.response_queue import LATE_SECONDS, MAX_LATER, OVERHEAD, ResponseQueue, WaitingResponse
+from gateway.conversation.response_queue import (
+    LATE_SECONDS,
+    MAX_LATER,
+    OVERHEAD,
+    Describe,
+    DescribedResponses,
+    ResponseQueue,
+    WaitingResponse,
+)
 from gateway.conversation.response_quota import ResponseQuota
-from gateway.conversation.stored_responses import ResponseRecord, StoredResponses
+from gateway.conversation.stored_responses import StoredResponses, UpstreamResponse
 from gateway.errors import StoreError
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 
 ME = ConversationOwner("default", "key")
-RECORD = ResponseRecord("m", "resp_1")
-Describe = Callable[[], WaitingResponse]
 
 
 class FallibleStore(MemoryEphemeralStore):
@@ -40,12 +46,17 @@ def queue(store: FallibleStore) -> ResponseQueue:
 
 
 def later(key: str, size: int = 100, made: list[str] | None = None) -> Describe:
-    def describe() -> WaitingResponse:
+    def describe(together: DescribedResponses) -> int:
         if made is not None:
             made.append(key)
-        return WaitingResponse(key, "w", {key: b"x" * size}, size)
+        together.values[key] = b"x" * size
+        return size
 
     return describe
+
+
+def now(key: str, size: int) -> WaitingResponse:
+    return WaitingResponse(key, "w", {key: b"x" * size}, size)
 
 
 async def test_it_is_described_once_when_somebody_looks_for_one(queue: ResponseQueue, store: FallibleStore) -> None:
@@ -62,7 +73,7 @@ async def test_it_is_described_once_when_somebody_looks_for_one(queue: ResponseQ
 
 async def test_what_comes_later_replaces_what_came_before(queue: ResponseQueue, store: FallibleStore) -> None:
     assert queue.add_later("w", 100, later("a", 1))
-    assert queue.add_now(later("a", 2)())
+    assert queue.add_now(now("a", 2))
     assert queue.add_later("w", 100, later("a", 3))
     await queue.flush()
     assert await store.find_appended(["a"]) == {"a": b"xxx"}
@@ -70,7 +81,8 @@ async def test_what_comes_later_replaces_what_came_before(queue: ResponseQueue, 
 
 async def test_one_that_was_deleted_at_once_does_not_come_back(store: FallibleStore) -> None:
     stored = StoredResponses(store)
-    assert stored.queue.add_later("default", 1000, lambda: stored.describe(ME, "a", RECORD, ["msg_a"]))
+    response = UpstreamResponse(ME, "m", "resp_1", "a", ["msg_a"], None)
+    assert stored.queue.add_later("default", response.measure(), response.describe)
     assert await stored.find_items(ME, ["msg_a"]) == {"msg_a": None}
     await stored.delete(ME, "a")
     await stored.queue.flush()
@@ -78,7 +90,7 @@ async def test_one_that_was_deleted_at_once_does_not_come_back(store: FallibleSt
 
 
 async def test_one_that_nobody_could_continue_is_dropped(queue: ResponseQueue) -> None:
-    assert queue.add_later("w", 100, lambda: None)
+    assert queue.add_later("w", 100, lambda _: 0)
     await queue.flush()
     assert len(queue) == 0
 
@@ -86,7 +98,7 @@ async def test_one_that_nobody_could_continue_is_dropped(queue: ResponseQueue) -
 async def test_one_that_cannot_be_described_does_not_keep_the_others(
     queue: ResponseQueue, store: FallibleStore
 ) -> None:
-    def fail() -> None:
+    def fail(together: DescribedResponses) -> int:
         raise ZeroDivisionError
 
     for describe in (later("a"), fail, later("b")):
@@ -105,9 +117,8 @@ async def test_a_quota_is_kept_to_the_byte(store: FallibleStore) -> None:
     assert await quota.add("w", 0)
     for number in range(200):
         size = chance.randint(1, 100)
-        describe = later(str(number), size)
-        accepted = queue.add_later("w", size + chance.choice((0, 300)), describe)
-        accepted = accepted or queue.add_now(describe()) is True
+        accepted = queue.add_later("w", size + chance.choice((0, 300)), later(str(number), size))
+        accepted = accepted or queue.add_now(now(str(number), size)) is True
         assert accepted == (kept + size <= limit)
         kept += size if accepted else 0
         refused += not accepted
@@ -169,7 +180,7 @@ async def test_what_is_joined_is_no_larger_than_a_batch(
     monkeypatch.setattr(response_queue, "BATCH_BYTES", 3 * (100 + OVERHEAD))
     sizes = [100, 100, 100, 1, 100, 5000, 100]
     for number, size in enumerate(sizes):
-        assert queue.add_later("w", size, later(str(number), size))
+        assert queue.add_later("w", size + OVERHEAD, later(str(number), size))
     queue.settle()
     assert [list(one.values) for one in queue._waiting.values()] == [["0", "1", "2"], ["3", "4"], ["5"], ["6"]]
     assert (len(queue), queue._held["w"]) == (7, sum(sizes) + 7 * OVERHEAD)
@@ -195,7 +206,7 @@ async def test_one_that_replaces_a_joined_one_leaves_the_others(queue: ResponseQ
     queue.settle()
     assert (len(queue._waiting), len(queue)) == (1, 3)
     for key in "ab":
-        assert queue.add_now(later(key, 2)())
+        assert queue.add_now(now(key, 2))
     assert queue.find("abc") == {"a": b"xx", "b": b"xx", "c": b"x"}
     await queue.flush()
     assert await store.find_appended(["a", "b", "c"]) == {"a": b"xx", "b": b"xx", "c": b"x"}
@@ -207,7 +218,7 @@ async def test_what_is_queued_while_a_joined_batch_is_written_stays(queue: Respo
 
     async def add_meanwhile(values: Mapping[str, bytes], ttl: float) -> None:
         store.append_many = append_many  # type: ignore[method-assign]
-        assert queue.add_now(later("b", 2)())
+        assert queue.add_now(now("b", 2))
         assert queue.add_later("w", 100, later("c"))
         await append_many(values, ttl)
 
@@ -224,13 +235,10 @@ async def test_workspaces_are_joined_and_charged_each_for_itself(store: Fallible
     quota = ResponseQuota(store, 60.0, lambda _: 10_000)
     queue = ResponseQueue(store, 60.0, quota)
 
-    def describe(key: str, workspace: str) -> Describe:
-        return lambda: WaitingResponse(key, workspace, {key: b"x"}, 10)
-
     for workspace in "vw":
         assert await quota.add(workspace, 0)
     for key, workspace in ("a", "v"), ("b", "w"), ("c", "v"):
-        assert queue.add_later(workspace, 100, describe(key, workspace))
+        assert queue.add_later(workspace, 100, later(key, 10))
     queue.settle()
     assert [(one.workspace, list(one.values)) for one in queue._waiting.values()] == [("v", ["a", "c"]), ("w", ["b"])]
     await queue.flush()

@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from gateway import sse
 from gateway.conversation.dialects.responses import events
-from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM
+from gateway.conversation.dialects.responses.items import NULL, UNREADABLE_ITEM
 
 
 class FinishedItem(msgspec.Struct, gc=False):
@@ -18,10 +18,8 @@ class FinishedItem(msgspec.Struct, gc=False):
     container_id: str | None = None  # of the one that its code ran in
     environment: Any = None  # that its commands ran in, which may be a container
 
-    def list_names(self) -> list[str]:
+    def list_containing(self) -> list[str]:
         """Its id, and that of the container that it used."""
-        if self.container_id is None and self.environment is None:
-            return [self.id] if self.id else []
         named = self.environment.get("container_id") if isinstance(self.environment, dict) else None
         container = self.container_id or (named if isinstance(named, str) else None)
         return [name for name in (self.id, container) if name]
@@ -33,6 +31,14 @@ class FinishedResponse(msgspec.Struct):
     id: str
     status: str
     output: list[FinishedItem]
+    usage: Raw = NULL
+
+    def read_usage(self) -> dict[str, Any] | None:
+        """What it used; None if it does not say so, or nobody can read it."""
+        try:
+            return _decode_usage(self.usage) or None
+        except UNREADABLE_ITEM:
+            return None
 
 
 class _EndEvent(msgspec.Struct):
@@ -44,6 +50,7 @@ class _EndBody(msgspec.Struct):
     response: Raw
 
 
+_decode_usage = msgspec.json.Decoder(dict[str, Any] | None).decode
 _decode_ended = msgspec.json.Decoder(FinishedResponse).decode
 _decode_end = msgspec.json.Decoder(_EndEvent).decode
 _decode_end_body = msgspec.json.Decoder(_EndBody).decode
@@ -66,7 +73,13 @@ ReadEnded = Callable[[bytes], EndedResponse | None]
 
 def list_named(output: Sequence[FinishedItem]) -> list[str]:
     """What the items of a response are called, and the containers that they used: those are the caller's too."""
-    return [name for item in output for name in item.list_names()]
+    names: list[str] = []
+    for item in output:
+        if item.container_id is not None or item.environment is not None:
+            names += item.list_containing()
+        elif item.id:
+            names.append(item.id)
+    return names
 
 
 def read_ended(body: bytes) -> EndedResponse | None:

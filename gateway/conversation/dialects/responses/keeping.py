@@ -1,6 +1,6 @@
 """`store`: keeping a response before the client has seen its end, so that the client can come back to it."""
 
-from collections.abc import Awaitable, Callable, Iterator, MutableSet, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from operator import is_
@@ -22,43 +22,22 @@ from gateway.conversation.dialects.responses.transcript import is_unstored
 from gateway.conversation.hidden_turn import HiddenMessage
 from gateway.conversation.hidden_turns import ConversationOwner
 from gateway.conversation.loop import TurnLoop
-from gateway.conversation.response_queue import OVERHEAD, WaitingResponse
-from gateway.conversation.stored_responses import MAX_NAMED_ITEMS, NULL, ResponseRecord, StoredResponses
+from gateway.conversation.response_queue import OVERHEAD, DescribedResponses, WaitingResponse
+from gateway.conversation.stored_responses import (
+    MAX_NAMED_ITEMS,
+    NULL,
+    RECORD_BYTES,
+    ResponseRecord,
+    StoredResponses,
+    UpstreamResponse,
+)
 from gateway.domain.chat import ChatRequest, ContinuedResponses, OutgoingBody
-from gateway.domain.exchange import ClientWriter, Reply, ReplyStream
+from gateway.domain.exchange import ClientWriter, Exchange, Reply, ReplyStream
 from gateway.errors import StoreError
 
 MAX_CONVERSATION_BYTES = 16 * 1024 * 1024  # of all that the gateway keeps of a conversation
-RECORD_BYTES = 1000  # of a record besides what was said: names, ids, brackets, its own overhead
 SHORTEST_ITEM = len(b'{"id":"a"},')  # of those with a name; one that names a container too is longer than two
 KEPT_STATUSES = ("completed", "incomplete")
-
-
-class UpstreamResponse(msgspec.Struct, frozen=True):
-    """A response that its upstream keeps and the client saw as it is there, as far as that has to be remembered.
-
-    It waits for its batch without its request and its reply: whatever it held would be out of the CPU's cache when it
-    is let go, and so would be the memory that others get in its place meanwhile.
-    """
-
-    stored: StoredResponses
-    owner: ConversationOwner
-    model: str  # that was sent
-    last_id: str  # under which the upstream has it; "": under the one that the client saw
-    shown_id: str
-    names: list[str]  # of what stands in it
-    echoed: dict[str, Raw] | None  # fields of the request that the client saw in the upstream's response
-
-    @property
-    def most_bytes(self) -> int:
-        """More than it can take in the queue: no character takes more than six bytes."""
-        named = 6 * (len(self.model) + len(self.last_id) + len(self.shown_id)) + OVERHEAD * len(self.names)
-        return named + RECORD_BYTES + (sum(map(len, self.echoed.values())) if self.echoed else 0)
-
-    def describe(self) -> WaitingResponse | None:
-        """The response as it is queued; None if it is too large."""
-        record = ResponseRecord(self.model, self.last_id or self.shown_id, echoed=self.echoed)
-        return self.stored.describe(self.owner, self.shown_id, record, self.names)
 
 
 def wants_keeping(asked: ChatRequest) -> bool:
@@ -79,7 +58,7 @@ class ResponseKeeper(msgspec.Struct):
     outgoing: OutgoingBody
     model: str  # that was sent
     native: bool
-    degraded: MutableSet[str]
+    exchange: Exchange
 
     async def keep(self, coming: Awaitable[Reply], loop: TurnLoop | None = None) -> Reply:
         """The reply, kept if it is whole, or when its stream ends."""
@@ -102,37 +81,47 @@ class ResponseKeeper(msgspec.Struct):
     def _queue(self, read: ReadEnded, loop: TurnLoop | None, data: bytes) -> WaitingResponse | None:
         """Queue a response, if it can be continued; one that has to wait for the store is returned."""
         ended = read(data)
-        if ended is None or ended.read.status not in KEPT_STATUSES:
+        if ended is None:
+            return None
+        if self.exchange.usage is None:
+            self.exchange.usage = ended.read.read_usage()  # so that nobody has to look for it again
+        if ended.read.status not in KEPT_STATUSES:
             return None  # nobody could continue it
         queue = self.stored.queue
         if self.request.continued is None and (loop is None or not loop.hidden):
-            if self.native and not self._needs_copy(loop):
+            if self.native and (self.outgoing.unchanged or not self._needs_copy(loop)):
                 kept = self._note_native(ended.read, loop)
-                later, size = kept.describe, kept.most_bytes
+                later, size = kept.describe, kept.measure()
             else:
                 # At most all that was said, the answer as it was shown and once more by its items.
-                later = partial(self._describe, ended, loop)
+                later = partial(self._describe_with, ended, loop)
                 size = count_asked(self.asked) + 3 * len(data) + limit_overhead(data) + RECORD_BYTES
             if queue.add_later(self.owner.workspace, size, later):
                 return None
         waiting = self._describe(ended, loop)
         queued = waiting is None or queue.add_now(waiting)
         if not queued and queued is not None:
-            self.degraded.add("store")
+            self.exchange.degraded.add("store")
         return waiting if queued is None else None
 
     def _note_native(self, read: FinishedResponse, loop: TurnLoop | None) -> UpstreamResponse:
         """What has to be remembered of a response that its upstream keeps."""
-        last_id = loop.last_id if loop is not None else ""
-        echoed = None if self.outgoing.unchanged else EchoedFields.copy(self.asked.fields)
-        return UpstreamResponse(self.stored, self.owner, self.model, last_id, read.id, list_named(read.output), echoed)
+        native_id = (loop.last_id if loop is not None else "") or read.id
+        echoed = None if self.outgoing.unchanged else EchoedFields.encode(self.asked.fields)
+        return UpstreamResponse(self.owner, self.model, native_id, read.id, list_named(read.output), echoed)
 
     def _needs_copy(self, loop: TurnLoop | None) -> bool:
-        """Whether the client sent or saw something else than the upstream has."""
-        if self.outgoing.unchanged:
-            return False
+        """Whether the client sent or saw something else than the upstream has, where anything was changed."""
         shown_otherwise = loop is not None and not loop.is_shown_as_told
         return shown_otherwise or self.asked.previous is not None or not self._sent_same_items
+
+    def _describe_with(self, ended: EndedResponse, loop: TurnLoop | None, together: DescribedResponses) -> int:
+        """Add the response to others; returns its bytes, 0 if it is not kept."""
+        waiting = self._describe(ended, loop)
+        if waiting is None:
+            return 0
+        together.values.update(waiting.values)
+        return waiting.counted
 
     def _describe(self, ended: EndedResponse, loop: TurnLoop | None) -> WaitingResponse | None:
         """The response as it is queued; None if nobody could continue it, or it is too large."""
@@ -141,16 +130,16 @@ class ResponseKeeper(msgspec.Struct):
         except UNREADABLE_ITEM:
             return None
         if waiting is None:
-            self.degraded.add("store")
+            self.exchange.degraded.add("store")
         return waiting
 
     async def _wait(self, waiting: WaitingResponse) -> None:
         """Queue a response when the store lets us; if that fails, it cannot be continued."""
         try:
             if not await self.stored.queue.add(waiting):
-                self.degraded.add("store")
+                self.exchange.degraded.add("store")
         except StoreError:
-            self.degraded.add("store")
+            self.exchange.degraded.add("store")
 
     def _describe_native(self, ended: EndedResponse, loop: TurnLoop | None) -> WaitingResponse | None:
         """What the upstream does not keep itself: who may go on from where, and what the client sees differently."""
@@ -179,7 +168,7 @@ class ResponseKeeper(msgspec.Struct):
     def _sent_same_items(self) -> bool:
         """Whether the upstream was sent the client's own items, and no others."""
         sent, given = self.outgoing.messages, self.asked.messages
-        return len(sent) == len(given) and all(map(is_, sent, given))
+        return sent is given or len(sent) == len(given) and all(map(is_, sent, given))
 
     def _describe_whole(self, ended: EndedResponse, loop: TurnLoop | None) -> WaitingResponse | None:
         """Everything: the upstream keeps nothing."""

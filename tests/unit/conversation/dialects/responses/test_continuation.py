@@ -21,7 +21,7 @@ from gateway.domain.upstream import Capabilities
 from gateway.errors import InvalidRequest, PreviousResponseNotFound, StoreError, StoreUnavailable
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from tests.support.client_requests import ListWriter
-from tests.support.kept_replies import keep_reply
+from tests.support.kept_replies import keep_reply, make_exchange
 
 ME, OTHER = ConversationOwner("w", "me"), ConversationOwner("w", "other")
 
@@ -48,7 +48,7 @@ def answer(identity: str, text: str, **fields: Any) -> bytes:
 
 
 def make_keeper(stored: StoredResponses, asked: ChatRequest, request: ChatRequest | None = None) -> ResponseKeeper:
-    return ResponseKeeper(stored, ME, asked, request or asked, OutgoingBody({}, [], False), "m", False, set())
+    return ResponseKeeper(stored, ME, asked, request or asked, OutgoingBody({}, [], False), "m", False, make_exchange())
 
 
 def read_texts(request: ChatRequest) -> list[str]:
@@ -86,11 +86,11 @@ async def test_nobody_continues_what_is_another_s_or_deleted(stored: StoredRespo
 
 async def test_only_a_response_that_begins_a_conversation_is_described_later(stored: StoredResponses) -> None:
     await keep_reply(make_keeper(stored, ask("one")), Reply(200, {}, answer("r1", "a")))
-    assert (len(stored.queue._later), len(stored.queue._waiting)) == (1, 0)
+    assert (len(stored.queue), len(stored.queue._waiting)) == (1, 0)
     asked = ask("two", previous_response_id="r1")
     request = await resume(stored, ME, asked, CHAT_ONLY)
     await keep_reply(make_keeper(stored, asked, request), Reply(200, {}, answer("r2", "b")))
-    assert (len(stored.queue._later), len(stored.queue._waiting)) == (0, 2)
+    assert (len(stored.queue), len(stored.queue._waiting)) == (2, 2)
 
 
 @pytest.mark.parametrize("native", [True, False])
@@ -125,13 +125,13 @@ async def test_what_another_upstream_keeps_cannot_be_continued_here(stored: Stor
 async def test_what_is_no_response_is_not_kept(stored: StoredResponses, body: bytes) -> None:
     keeper = make_keeper(stored, ask("one"))
     reply = await keep_reply(keeper, Reply(200, {}, body))
-    assert (reply.body, await stored.find(ME, "r1"), keeper.degraded) == (body, None, set())
+    assert (reply.body, await stored.find(ME, "r1"), keeper.exchange.degraded) == (body, None, set())
 
 
 async def test_a_response_that_is_too_large_is_shown_and_not_kept(stored: StoredResponses) -> None:
     keeper = make_keeper(stored, ask("x" * MAX_RESPONSE_BYTES))
     await keep_reply(keeper, Reply(200, {}, answer("r1", "a")))
-    assert (await stored.find(ME, "r1"), keeper.degraded) == (None, {"store"})
+    assert (await stored.find(ME, "r1"), keeper.exchange.degraded) == (None, {"store"})
 
 
 class BrokenStore(MemoryEphemeralStore):
@@ -149,7 +149,7 @@ async def test_a_store_that_is_down_keeps_nothing_and_continues_nothing() -> Non
         await stored.queue.flush()
     keeper = make_keeper(stored, ask("one"))
     assert (await keep_reply(keeper, Reply(200, {}, answer("r1", "a")))).body == answer("r1", "a")
-    assert keeper.degraded == {"store"}
+    assert keeper.exchange.degraded == {"store"}
     with pytest.raises(StoreUnavailable):
         await resume(stored, ME, ask("x", previous_response_id="r2"), CHAT_ONLY)
     with pytest.raises(StoreUnavailable):
@@ -231,7 +231,7 @@ async def test_a_quota_is_asked_for_once_and_then_counted_at_once() -> None:
     assert await stored.queue.add(first)
     for number in range(1, 20):
         await keep_reply(keeper, Reply(200, {}, answer(f"r{number}", "a")))
-    assert keeper.degraded == {"store"}
+    assert keeper.exchange.degraded == {"store"}
     assert 0 < sum(one.counted for one in stored.queue._waiting.values()) <= 500
 
 
@@ -261,7 +261,7 @@ async def test_conversations_are_bounded(stored: StoredResponses, monkeypatch: p
     monkeypatch.setattr(keeping, "MAX_CONVERSATION_BYTES", 100)
     keeper = make_keeper(stored, ask("x" * 100))
     await keep_reply(keeper, Reply(200, {}, answer("r2", "a")))
-    assert (await stored.find(ME, "r2"), keeper.degraded) == (None, {"store"})
+    assert (await stored.find(ME, "r2"), keeper.exchange.degraded) == (None, {"store"})
 
 
 async def test_what_clients_see_again_counts_as_well(stored: StoredResponses, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,7 +276,7 @@ async def test_what_clients_see_again_counts_as_well(stored: StoredResponses, mo
         kept.append(number)
         asked = ask("more", previous_response_id=f"r{number}")
     assert kept == [0, 1, 2]
-    assert keeper.degraded == {"store"}
+    assert keeper.exchange.degraded == {"store"}
 
 
 @pytest.mark.parametrize("payload", [b'{"type":"response.completed"}', b'{"type":"response.completed","response":3}'])
