@@ -116,17 +116,16 @@ class Pipeline(msgspec.Struct, frozen=True):
     async def prepare(self, exchange: Exchange, body: bytes, dialect: Dialect = CHAT) -> PreparedRequest:
         """From bytes to the exact outgoing request."""
         times = exchange.times
-        request = dialect.decode(body)
+        asked = request = dialect.decode(body)
         times.append(perf_counter())
         resolved = self._recall(exchange, request) or await self._resolve(exchange, request)
-        asked = request
         if self.objects.active:
             await self.objects.check(resolved.owner, request, resolved.upstreams)
         if dialect.keeps_replies and not stands_alone(request):
             asked = await resolve_references(self.responses, resolved.owner, request, resolved.upstreams)
             request = await resume(self.responses, resolved.owner, asked, resolved.upstreams)
-        scope, model, session = resolved.scope, resolved.model, resolved.session
-        exchange.note_scope(scope, model, request.model)
+        scope, session = resolved.scope, resolved.session
+        exchange.note_scope(scope, resolved.model, request.model)
         if scope.node is not None or session is not None:
             exchange.suggested = await self._suggest_content(exchange, scope, request)
         times.append(perf_counter())
@@ -156,16 +155,16 @@ class Pipeline(msgspec.Struct, frozen=True):
         outgoing = compose(request, history, scope, injection, resolved.target, body_text)
         if exchange.omitted_tools:
             outgoing.fields["tools"], outgoing.unchanged = client.tools, False
-        plan = None
-        if injection.tools is not None:
-            plan = plan_turns(dialect, request, outgoing, client, injection.tools, self._choose_terms(resolved))
+        plan, own = None, injection.tools
+        if own is not None:
+            plan = plan_turns(dialect, request, outgoing, client, own, self._choose_terms(resolved))
         times.append(perf_counter())
         return PreparedRequest(
             dialect,
             request,
             resolved.owner,
             scope,
-            model,
+            resolved.model,
             resolved.upstreams,
             resolved.can,
             injection,

@@ -11,7 +11,7 @@ from gateway.domain.exchange import Exchange
 from gateway.domain.scope import Scope
 from gateway.domain.selection import Notice, Selection
 from gateway.domain.summary import SUMMARIZE
-from gateway.domain.upstream import UpstreamRequest, intersect_capabilities
+from gateway.domain.upstream import UpstreamRequest
 from gateway.injection.blocks import SECTIONS, is_found
 from gateway.injection.compose import choose_target
 from gateway.pipeline import Pipeline, PreparedRequest
@@ -132,8 +132,7 @@ def describe_validation(scope: Scope, selection: Selection) -> dict[str, Any]:
 
 def find_placement(pipeline: Pipeline, prepared: PreparedRequest) -> Placement:
     """Where the volatile block went: not every upstream takes system messages in the middle."""
-    can = intersect_capabilities(prepared.upstreams)
-    return choose_target(prepared.model, prepared.scope, can, pipeline.defaults.placement).placement
+    return choose_target(prepared.model, prepared.scope, prepared.can, pipeline.defaults.placement).placement
 
 
 def format_preview(shown: dict[str, Any]) -> str:

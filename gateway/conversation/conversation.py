@@ -95,7 +95,7 @@ class Conversation(msgspec.Struct):
         if not is_event_stream(reply):
             here = reply.take_all()
             whole = Reply(reply.status, reply.headers, here) if here is not None else await read_whole_reply(reply)
-            whole.body = self.dialect.show_relayed(request, outgoing, whole.body)
+            self.dialect.show_relayed(request, outgoing, whole)
             return whole
         try:
             first = await read_first_bytes(reply)

@@ -11,6 +11,7 @@ from gateway.conversation.history import CallMark, History, HistoryMessage
 from gateway.conversation.turn import LoopPlan, Turn, TurnStart
 from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.dialect import RequestDialect
+from gateway.domain.exchange import Reply
 from gateway.domain.upstream import Capabilities
 from gateway.errors import GatewayError
 
@@ -149,8 +150,8 @@ class Dialect(RequestDialect, Protocol):
         """The view of a stream that is relayed."""
         ...
 
-    def show_relayed(self, request: ChatRequest, outgoing: OutgoingBody, body: bytes) -> bytes:
-        """A whole reply that is relayed, without what we added to the request, where it repeats that."""
+    def show_relayed(self, request: ChatRequest, outgoing: OutgoingBody, reply: Reply) -> None:
+        """Take what we added to the request out of a whole reply that is relayed, where it repeats that."""
         ...
 
     def read_history(self, messages: Sequence[Raw]) -> History | None:

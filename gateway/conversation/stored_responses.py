@@ -228,7 +228,7 @@ class StoredResponses:
         return WaitingResponse(key, owner.workspace, values, len(data))
 
     async def read_echoed(self, record: ResponseRecord) -> Mapping[str, Raw] | None:
-        """The fields that the client saw in the upstream's response; None if there is no saying. Raises StoreUnavailable."""
+        """The fields that the client saw in the upstream's response; None if they are lost. Raises StoreUnavailable."""
         if not isinstance(record.echoed, str):
             return record.echoed
         found = await self._get_many([record.echoed])

@@ -169,6 +169,8 @@ class Reply(msgspec.Struct):
     status: int
     headers: Mapping[str, str]
     body: bytes = b""
+    read: Any = None  # what the dialect knows of the body, if it had to look at it
+    usage: dict[str, Any] | None = None  # that it reports, if that is known
     stream: ReplyStream | None = None
     close: Callable[[], Awaitable[None]] | None = None  # lets go of the upstream, even if `stream` was never begun
     render_failure: Callable[[Any], bytes] | None = None  # a GatewayError as the last event of the stream

@@ -14,7 +14,7 @@ from gateway.conversation.dialects.responses.dialect import RESPONSES
 from gateway.domain.chat import PAUSE_BYTES
 from gateway.domain.exchange import Exchange, Reply
 from gateway.domain.principal import UNLIMITED
-from gateway.domain.upstream import UpstreamRequest, intersect_capabilities, refuses_key
+from gateway.domain.upstream import UpstreamRequest, refuses_key
 from gateway.edge.access import AccessControl, Caller
 from gateway.edge.chat import build_reply_headers
 from gateway.edge.errors import log_internal_error, respond_with_error
@@ -112,7 +112,7 @@ class CountTokensEndpoint:
         if len(body) > PAUSE_BYTES and self._counted.turns is not None:
             await self._counted.turns.take(principal.workspace, len(body))
         prepared = await self._pipeline.prepare(exchange, body, self._dialect)
-        if self._dialect.name in intersect_capabilities(prepared.upstreams).dialects:
+        if self._dialect.name in prepared.can.dialects:
             reply = await self._ask(exchange, prepared)
             if not (self._counted.optional and reply.status in MISSING):
                 return reply

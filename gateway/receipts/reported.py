@@ -8,7 +8,9 @@ import msgspec
 from gateway import sse
 from gateway.domain.exchange import Exchange, Reply
 
-SMALL_REPLY = 8 * 1024  # bytes of a reply that is read at once: to hold it until somebody looks for its usage costs more
+SMALL_REPLY = (
+    8 * 1024
+)  # bytes of a reply that is read at once: to hold it until somebody looks for its usage costs more
 TEXT_DELTA = "response.output_text.delta"
 USAGE = b'"usage"'
 USAGE_KEY = b'"usage":'
@@ -74,8 +76,8 @@ _decode_usage = _usage.decode
 
 def note_usage(exchange: Exchange, reply: Reply) -> None:
     """Read the usage of a small reply for log and receipt, now that it is in the CPU's cache."""
-    if reply.stream is None and len(reply.body) <= SMALL_REPLY and exchange.usage is None:
-        exchange.usage = read_usage(reply.body)
+    if reply.stream is None and exchange.usage is None:
+        exchange.usage = reply.usage or (read_usage(reply.body) if len(reply.body) <= SMALL_REPLY else None)
 
 
 def read_usage(reply: bytes) -> dict[str, Any] | None:

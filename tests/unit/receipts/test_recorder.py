@@ -24,8 +24,8 @@ from gateway.receipts import recorder as module
 from gateway.receipts import sampling, unwritten
 from gateway.receipts.prices import PriceTable
 from gateway.receipts.recorder import ReceiptRecorder
-from gateway.receipts.reported import SMALL_REPLY, note_usage
 from gateway.receipts.rendering import LONGEST_SECRET, MAX_ARGUMENTS, MAX_BLOCKS, ReceiptRenderer
+from gateway.receipts.reported import SMALL_REPLY, note_usage
 from gateway.receipts.retention import tidy_receipts
 from gateway.redaction import Redactor
 from gateway.settings import ReceiptSettings

@@ -18,6 +18,7 @@ from gateway.conversation.history import HistoryMessage
 from gateway.conversation.turn import LoopPlan
 from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.dialect import DialectName
+from gateway.domain.exchange import Reply
 from gateway.domain.injection import PlacedTexts, PlacementTarget
 from gateway.domain.upstream import Capabilities
 from gateway.errors import GatewayError
@@ -87,8 +88,8 @@ class ChatDialect(Dialect):
     def open_relay(self, request: ChatRequest, outgoing: OutgoingBody) -> RelayView:
         return ChatRelayView()
 
-    def show_relayed(self, request: ChatRequest, outgoing: OutgoingBody, body: bytes) -> bytes:
-        return body
+    def show_relayed(self, request: ChatRequest, outgoing: OutgoingBody, reply: Reply) -> None:
+        pass  # it repeats nothing
 
     def replay(self, messages: Sequence[HistoryMessage], groups: Sequence[CallGroup]) -> list[Raw]:
         return ChatReplay(messages, groups).build()

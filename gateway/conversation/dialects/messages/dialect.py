@@ -20,6 +20,7 @@ from gateway.conversation.history import HistoryMessage
 from gateway.conversation.turn import LoopPlan
 from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.dialect import DialectName
+from gateway.domain.exchange import Reply
 from gateway.domain.upstream import Capabilities
 
 _encode = msgspec.json.Encoder().encode
@@ -79,8 +80,8 @@ class MessagesDialect(Dialect):
     def open_relay(self, request: ChatRequest, outgoing: OutgoingBody) -> RelayView:
         return MessagesRelayView()
 
-    def show_relayed(self, request: ChatRequest, outgoing: OutgoingBody, body: bytes) -> bytes:
-        return body
+    def show_relayed(self, request: ChatRequest, outgoing: OutgoingBody, reply: Reply) -> None:
+        pass  # it repeats nothing
 
     def replay(self, messages: Sequence[HistoryMessage], groups: Sequence[CallGroup]) -> list[Raw]:
         return MessagesReplay(messages, groups).build()

@@ -11,6 +11,7 @@ from gateway.conversation.dialects.openai_errors import render_openai_error
 from gateway.conversation.dialects.responses import history, items, placement, tools, transcript
 from gateway.conversation.dialects.responses import request as requests
 from gateway.conversation.dialects.responses.echoed import EchoedFields
+from gateway.conversation.dialects.responses.ended import show_whole
 from gateway.conversation.dialects.responses.relay import ResponsesRelayView
 from gateway.conversation.dialects.responses.reply import ResponsesReplyView
 from gateway.conversation.dialects.responses.stream import ResponsesStreamView
@@ -18,6 +19,7 @@ from gateway.conversation.history import HistoryMessage
 from gateway.conversation.turn import LoopPlan
 from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.dialect import DialectName
+from gateway.domain.exchange import Reply
 from gateway.domain.injection import PlacedTexts, PlacementTarget
 from gateway.domain.upstream import Capabilities
 from gateway.errors import GatewayError
@@ -81,8 +83,9 @@ class ResponsesDialect(Dialect):
     def open_relay(self, request: ChatRequest, outgoing: OutgoingBody) -> RelayView:
         return ResponsesRelayView(None if outgoing.unchanged else EchoedFields(request.fields))
 
-    def show_relayed(self, request: ChatRequest, outgoing: OutgoingBody, body: bytes) -> bytes:
-        return body if outgoing.unchanged else EchoedFields(request.fields).restore_body(body)
+    def show_relayed(self, request: ChatRequest, outgoing: OutgoingBody, reply: Reply) -> None:
+        if not outgoing.unchanged:
+            show_whole(reply, EchoedFields(request.fields))
 
     def replay(self, messages: Sequence[HistoryMessage], groups: Sequence[CallGroup]) -> list[Raw]:
         return history.replay_turns(messages, groups)

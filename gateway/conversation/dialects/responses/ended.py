@@ -8,7 +8,9 @@ from msgspec import Raw
 
 from gateway import sse
 from gateway.conversation.dialects.responses import events
+from gateway.conversation.dialects.responses.echoed import ECHOING_FIELDS, EchoedFields
 from gateway.conversation.dialects.responses.items import NULL, UNREADABLE_ITEM
+from gateway.domain.exchange import Reply
 
 
 class FinishedItem(msgspec.Struct, gc=False):
@@ -50,6 +52,10 @@ class _EndBody(msgspec.Struct):
     response: Raw
 
 
+# A response with the fields that it repeats.
+EchoingFinished = msgspec.defstruct("EchoingFinished", ECHOING_FIELDS, bases=(FinishedResponse,))
+
+_decode_echoing: Callable[[bytes], Any] = msgspec.json.Decoder(EchoingFinished).decode
 _decode_usage = msgspec.json.Decoder(dict[str, Any] | None).decode
 _decode_ended = msgspec.json.Decoder(FinishedResponse).decode
 _decode_end = msgspec.json.Decoder(_EndEvent).decode
@@ -68,7 +74,14 @@ class EndedResponse(msgspec.Struct, frozen=True, gc=False):
         return bytes(_decode_end_body(self.source).response) if self.in_event else self.source
 
 
-ReadEnded = Callable[[bytes], EndedResponse | None]
+def show_whole(reply: Reply, echoed: EchoedFields) -> None:
+    """Put the client's own fields over those that a whole response repeats; it is read once for all who look at it."""
+    try:
+        read = _decode_echoing(reply.body)
+    except UNREADABLE_ITEM:
+        reply.body = echoed.restore_body(reply.body)
+        return
+    reply.body, reply.read, reply.usage = echoed.restore_read(reply.body, read), read, read.read_usage()
 
 
 def list_named(output: Sequence[FinishedItem]) -> list[str]:
@@ -82,10 +95,10 @@ def list_named(output: Sequence[FinishedItem]) -> list[str]:
     return names
 
 
-def read_ended(body: bytes) -> EndedResponse | None:
-    """A whole response; None if it is none."""
+def read_ended(body: bytes, read: FinishedResponse | None = None) -> EndedResponse | None:
+    """A whole response, which may have been read before; None if it is none."""
     try:
-        return EndedResponse(_decode_ended(body), body)
+        return EndedResponse(read or _decode_ended(body), body)
     except UNREADABLE_ITEM:
         return None
 

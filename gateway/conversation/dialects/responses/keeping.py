@@ -12,7 +12,6 @@ from gateway.conversation.dialects.responses.echoed import EchoedFields
 from gateway.conversation.dialects.responses.ended import (
     EndedResponse,
     FinishedResponse,
-    ReadEnded,
     find_ended_response,
     list_named,
     read_ended,
@@ -67,20 +66,19 @@ class ResponseKeeper(msgspec.Struct):
             return reply
         if reply.stream is not None:
             reply.stream = partial(self._stream, reply.stream, loop)
-        elif (waiting := self._queue(read_ended, loop, reply.body)) is not None:
+        elif (waiting := self._queue(read_ended(reply.body, reply.read), loop, len(reply.body))) is not None:
             await self._wait(waiting)
         return reply
 
     async def _stream(self, stream: ReplyStream, loop: TurnLoop | None, writer: ClientWriter) -> None:
-        held = HeldEnd(writer, partial(self._queue, find_ended_response, loop))
+        held = HeldEnd(writer, lambda data: self._queue(find_ended_response(data), loop, len(data)))
         await stream(held)
         if held.waiting is not None:
             await self._wait(held.waiting)
             writer.end(held.last)
 
-    def _queue(self, read: ReadEnded, loop: TurnLoop | None, data: bytes) -> WaitingResponse | None:
+    def _queue(self, ended: EndedResponse | None, loop: TurnLoop | None, size: int) -> WaitingResponse | None:
         """Queue a response, if it can be continued; one that has to wait for the store is returned."""
-        ended = read(data)
         if ended is None:
             return None
         if self.exchange.usage is None:
@@ -91,12 +89,12 @@ class ResponseKeeper(msgspec.Struct):
         if self.request.continued is None and (loop is None or not loop.hidden):
             if self.native and (self.outgoing.unchanged or not self._needs_copy(loop)):
                 kept = self._note_native(ended.read, loop)
-                later, size = kept.describe, kept.measure()
+                later, most = kept.describe, kept.measure()
             else:
                 # At most all that was said, the answer as it was shown and once more by its items.
                 later = partial(self._describe_with, ended, loop)
-                size = count_asked(self.asked) + 3 * len(data) + limit_overhead(data) + RECORD_BYTES
-            if queue.add_later(self.owner.workspace, size, later):
+                most = count_asked(self.asked) + 3 * size + limit_overhead(size) + RECORD_BYTES
+            if queue.add_later(self.owner.workspace, most, later):
                 return None
         waiting = self._describe(ended, loop)
         queued = waiting is None or queue.add_now(waiting)
@@ -168,7 +166,7 @@ class ResponseKeeper(msgspec.Struct):
     def _sent_same_items(self) -> bool:
         """Whether the upstream was sent the client's own items, and no others."""
         sent, given = self.outgoing.messages, self.asked.messages
-        return sent is given or len(sent) == len(given) and all(map(is_, sent, given))
+        return sent is given or (len(sent) == len(given) and all(map(is_, sent, given)))
 
     def _describe_whole(self, ended: EndedResponse, loop: TurnLoop | None) -> WaitingResponse | None:
         """Everything: the upstream keeps nothing."""
@@ -187,9 +185,9 @@ def count_asked(asked: ChatRequest) -> int:
     return len(asked.raw) + (sum(map(len, asked.messages)) if asked.replaced is not None else 0)
 
 
-def limit_overhead(data: bytes) -> int:
+def limit_overhead(size: int) -> int:
     """At most what the named items of a response weigh besides their names; to count them would take longer."""
-    return OVERHEAD * min(MAX_NAMED_ITEMS, len(data) // SHORTEST_ITEM)
+    return OVERHEAD * min(MAX_NAMED_ITEMS, size // SHORTEST_ITEM)
 
 
 def list_known(continued: ContinuedResponses, sent_up: Sequence[HiddenMessage]) -> tuple[str, ...]:
