@@ -144,6 +144,7 @@ class ReceiptRecorder:
 
     async def write_now(self, workspace: str, id: str) -> None:
         """Store a receipt that still waits for its batch: somebody asks for it."""
+        self._drain()
         if workspace in self._places and self._waits(workspace, id):
             with suppress(StoreError):  # it stays queued
                 await self._flush(everything=True)

@@ -178,11 +178,15 @@ async def test_values_that_clients_choose_are_cut(logged: Logged, upstream: Upst
 
 
 @pytest.mark.parametrize("receipts", [True, False])
-async def test_a_line_tells_the_usage_of_a_relayed_reply(start: Start, upstream: Upstream, receipts: bool) -> None:
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_line_tells_the_usage_of_a_relayed_reply(
+    start: Start, upstream: Upstream, stream: bool, receipts: bool
+) -> None:
     logged = Logged(start(auth={"keys": KEYS}, log={"exchanges": True}, receipts={"enabled": receipts}))
     usage = {"prompt_tokens": 3, "completion_tokens": 4, "total_tokens": 7}
     upstream.will(say("Done.").but(usage=usage))
-    assert await logged.ask("/v1/chat/completions", SITE, "POST", CHAT) == 200
+    asked = {"stream": True, "stream_options": {"include_usage": True}} if stream else {}
+    assert await logged.ask("/v1/chat/completions", SITE, "POST", CHAT | asked) == 200
     assert logged.line()["usage"] == usage
 
 

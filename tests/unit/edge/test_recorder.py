@@ -174,6 +174,15 @@ async def test_what_is_over_is_written_for_whoever_asks_and_when_the_gateway_sto
     assert await find_status(store, last) == "ok"
 
 
+async def test_one_that_was_refused_before_it_began_is_written_for_whoever_asks() -> None:
+    store = MemoryReceiptStore()
+    receipts = make_receipts(store)
+    recorder, refused = RequestRecorder(Metrics(), None, receipts), replace(exchange(), id=make_id())
+    recorder.record_exchange(refused, 400, 0.1)
+    await receipts.write_now(CALLER.workspace, refused.id)
+    assert await find_status(store, refused) == "ok"
+
+
 async def test_receipts_and_log_lines_are_made_in_the_same_pass() -> None:
     receipts, written = make_receipts(MemoryReceiptStore()), list[bytes]()
     log = RequestLog(written.append)
