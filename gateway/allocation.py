@@ -4,20 +4,21 @@ import asyncio
 import ctypes
 import mmap
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
-TRIM_THRESHOLD, MMAP_THRESHOLD, ARENA_MAX = -1, -3, -8  # M_TRIM_THRESHOLD and others of mallopt(3)
 ARENAS = 2  # the loop's, and one for all other threads; each would keep what it once needed
 LARGE_BYTES = 1024 * 1024
 SPARE_BYTES = 16 * 1024 * 1024  # that a heap keeps at its end, for the next bodies
+# Numbers of mallopt(3) and our values, by the names of glibc's tunables.
+OPTIONS = {"mmap_threshold": (-3, LARGE_BYTES), "trim_threshold": (-1, SPARE_BYTES), "arena_max": (-8, ARENAS)}
 LOOK_SECONDS, LONGEST_PAUSE = 30.0, 600.0
 GROWTH_BYTES = 48 * 1024 * 1024  # more than the least that was ever resident: from there on heaps are looked through
 WORTHWHILE_BYTES = 16 * 1024 * 1024  # that are given back
 STATM = Path("/proc/self/statm")
 
 
-def return_large_blocks(*, keeps_arenas: bool = False) -> None:
+def return_large_blocks(kept: Collection[str] = ()) -> None:
     """Give blocks of a megabyte and more back to the system as soon as they are free.
 
     By default glibc raises that threshold up to 32 MB with every such block: large bodies then stay in its heaps, and
@@ -25,13 +26,11 @@ def return_large_blocks(*, keeps_arenas: bool = False) -> None:
     reason: with one each, memory grew by megabytes over a hundred thousand requests although nothing more was in use.
 
     Smaller blocks are worth keeping: by default more than 128 KB at the end of a heap go back at once, and every few
-    bodies of 30 KB fetched them again, page by page.
+    bodies of 30 KB fetched them again, page by page. `kept` are options that stay as they are.
     """
     if sys.platform == "linux" and hasattr(library := ctypes.CDLL(None), "mallopt"):
-        library.mallopt(MMAP_THRESHOLD, LARGE_BYTES)
-        library.mallopt(TRIM_THRESHOLD, SPARE_BYTES)
-        if not keeps_arenas:
-            library.mallopt(ARENA_MAX, ARENAS)
+        for name in OPTIONS.keys() - set(kept):
+            library.mallopt(*OPTIONS[name])
 
 
 def return_free_pages() -> None:

@@ -62,7 +62,7 @@ from gateway.semantic.node_search import NodeSearch
 from gateway.semantic.service import open_semantic
 from gateway.sessions.sessions import open_sessions
 from gateway.settings import Settings
-from gateway.settings_loader import sets_arenas
+from gateway.settings_loader import find_malloc_options
 from gateway.stores.monitored import MonitoredStore
 from gateway.stores.open import Stores, open_stores
 from gateway.summaries.service import open_summaries
@@ -246,7 +246,7 @@ class Gateway(GatewayParts):
         """Watch the policies, refresh links, write logs, until the block ends; prepare more once it is `listening`."""
         loop = asyncio.get_running_loop()
         sys.setswitchinterval(SWITCH_SECONDS)
-        return_large_blocks(keeps_arenas=sets_arenas())
+        return_large_blocks(find_malloc_options())
         add_jobs(self)
         reloads: set[asyncio.Task[None]] = set()
         loop.add_signal_handler(signal.SIGHUP, lambda: reloads.add(loop.create_task(self.reload())))

@@ -211,7 +211,7 @@ class Pipeline(msgspec.Struct, frozen=True):
         if receipts is not None and (committing := receipts.start(exchange, prepared.request.raw)) is not None:
             await committing
         reply = await self._send(exchange, prepared)
-        if self.reads_usage:
+        if self.reads_usage and reply.stream is None:
             note_usage(exchange, reply)
         return reply if receipts is None else receipts.watch(exchange, reply)
 

@@ -162,6 +162,12 @@ def limit_blas_threads() -> None:
         os.environ.setdefault(f"{library}_NUM_THREADS", "1")
 
 
-def sets_arenas() -> bool:
-    """Whether the environment says how many arenas the C library has; nothing else may then."""
-    return bool(os.environ.get("MALLOC_ARENA_MAX")) or "arena_max=" in os.environ.get("GLIBC_TUNABLES", "")
+def find_malloc_options() -> set[str]:
+    """What the environment tells the C library about its memory, by the names of its tunables."""
+    names = {
+        "arena_max": "MALLOC_ARENA_MAX",
+        "mmap_threshold": "MALLOC_MMAP_THRESHOLD_",
+        "trim_threshold": "MALLOC_TRIM_THRESHOLD_",
+    }
+    tunables = os.environ.get("GLIBC_TUNABLES", "")
+    return {name for name, variable in names.items() if os.environ.get(variable) or f"malloc.{name}=" in tunables}

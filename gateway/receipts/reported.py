@@ -75,8 +75,8 @@ _decode_usage = _usage.decode
 
 
 def note_usage(exchange: Exchange, reply: Reply) -> None:
-    """Read the usage of a small reply for log and receipt, now that it is in the CPU's cache."""
-    if reply.stream is None and exchange.usage is None:
+    """Read the usage of a small whole reply for log and receipt, now that it is in the CPU's cache."""
+    if exchange.usage is None:
         exchange.usage = reply.usage or (read_usage(reply.body) if len(reply.body) <= SMALL_REPLY else None)
 
 

@@ -31,6 +31,19 @@ def test_pages_between_blocks_that_stay_are_given_back() -> None:
     assert int(done.stdout) > 80_000_000
 
 
+def test_what_an_operator_has_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[int, int]] = []
+
+    class Library:
+        def mallopt(self, option: int, value: int) -> None:
+            told.append((option, value))
+
+    monkeypatch.setattr("ctypes.CDLL", lambda _: Library())
+    monkeypatch.setattr("sys.platform", "linux")
+    allocation.return_large_blocks({"arena_max", "trim_threshold"})
+    assert told == [allocation.OPTIONS["mmap_threshold"]]
+
+
 def test_the_system_tells_what_is_resident() -> None:
     assert sys.platform != "linux" or 10_000_000 < read_resident_bytes() < 20_000_000_000
 

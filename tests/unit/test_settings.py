@@ -14,7 +14,7 @@ from gateway.errors import Faults
 from gateway.policies.shapes import CategoryName
 from gateway.selection.allotment import SCOPE_ORDER, VOLATILE_ORDER
 from gateway.settings import Settings, is_loopback
-from gateway.settings_loader import SettingsOverrides, load_settings
+from gateway.settings_loader import SettingsOverrides, find_malloc_options, load_settings
 from gateway.settings_sections import CategoryShares
 from gateway.strict_yaml import parse_yaml
 
@@ -269,3 +269,21 @@ def test_a_base_url_that_cannot_be_dialled_is_a_fault_at_its_line(tmp_path: Path
 def test_shares_are_of_the_categories_that_a_budget_is_divided_among() -> None:
     assert set(CategoryShares.model_fields) == {*SCOPE_ORDER, *VOLATILE_ORDER}
     assert set(typing.get_args(CategoryName)) == {*SCOPE_ORDER, *VOLATILE_ORDER} - {Category.CATALOGUE}
+
+
+@pytest.mark.parametrize(
+    ("environ", "options"),
+    [
+        ({}, set()),
+        ({"MALLOC_ARENA_MAX": "8", "MALLOC_TRIM_THRESHOLD_": "1000"}, {"arena_max", "trim_threshold"}),
+        ({"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=1000:glibc.malloc.check=1"}, {"mmap_threshold"}),
+    ],
+)
+def test_options_of_the_c_library_are_found(
+    monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], options: set[str]
+) -> None:
+    for name in ("MALLOC_ARENA_MAX", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert find_malloc_options() == options
