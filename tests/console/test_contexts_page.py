@@ -51,10 +51,8 @@ def test_a_context_is_made_with_the_keyboard(visit, call):
     page.get_by_label("Name").wait_for()
     page.keyboard.type("By keyboard")
     page.keyboard.press("Enter")
-    page.get_by_role("button", name="Add resource").focus()
-    page.keyboard.press("Enter")
-    page.get_by_role("button", name="Text Text or Markdown").focus()
-    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Add resource").press("Enter")  # a dialog that closes may move the focus meanwhile
+    page.get_by_role("button", name="Text Text or Markdown").press("Enter")
     page.get_by_label("Text", exact=True).focus()
     page.keyboard.type("Typed.")
     page.get_by_role("button", name="Save", exact=True).focus()

@@ -227,7 +227,10 @@ async def test_a_late_question_is_given_up_in_time_and_says_so(obeys: bool) -> N
         assert await search.engine.find_passages("w", "reset password", "help/password") == []
         assert 0.04 <= time.monotonic() - began < 4
         search.embedder.gate.set()
-        assert await search.picks("reset forgotten account password") == ["help/password"]
+        async with asyncio.timeout(5):  # on a busy machine the next ones may be late too
+            while (found := await search.find("reset forgotten account password")).reason == "late":
+                pass
+        assert [pick.resource for pick in found.picks] == ["help/password"]
 
 
 async def test_a_broken_embedder_is_told_once_and_used_again_when_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
