@@ -24,18 +24,8 @@ FIRST_RETRY, LONGEST_RETRY = 0.1, 2.0  # seconds until a store that failed is tr
 log = logging.getLogger(__name__)
 
 
-class DescribedResponses:
-    """What is kept of responses that are written together."""
-
-    __slots__ = ("shared", "values")
-
-    def __init__(self) -> None:
-        self.values: dict[str, bytes] = {}
-        self.shared: dict[bytes, str] = {}  # keys of values that several of them have, by value
-
-
-# Adds what is kept of a response to that of others; returns its bytes as the quota counts them, 0 if none is kept.
-Describe = Callable[[DescribedResponses], int]
+# Adds what is kept of a response to the values of others; returns its bytes as the quota counts them, 0 without any.
+Describe = Callable[[dict[str, bytes]], int]
 
 
 class LaterResponses:
@@ -136,20 +126,20 @@ class ResponseQueue:
 
     def _describe_some(self, workspace: str, entries: deque[tuple[int, Describe]]) -> None:
         """Describe the oldest of these, as many as fit into a batch; at least one."""
-        together = DescribedResponses()
+        values: dict[str, bytes] = {}
         left, counted, described = BATCH_BYTES, 0, 0
         try:
             while entries and (entries[0][0] <= left or left == BATCH_BYTES):
                 size, describe = entries.popleft()
                 left -= size
-                if added := describe(together):
+                if added := describe(values):
                     counted += added
                     described += 1
         finally:
             if described:
                 self._quota.charge(workspace, counted)
                 self._joined += 1  # so that a response which replaces one of them leaves the others alone
-                one = WaitingResponse(f"joined {self._joined}", workspace, together.values, counted)
+                one = WaitingResponse(f"joined {self._joined}", workspace, values, counted)
                 one.others, one.since = described - 1, self._later_since
                 self._put(one)
 

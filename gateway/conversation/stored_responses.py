@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from itertools import islice
 
@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Raw
 
 from gateway.conversation.hidden_turns import ConversationOwner
-from gateway.conversation.response_queue import OVERHEAD, DescribedResponses, ResponseQueue, WaitingResponse
+from gateway.conversation.response_queue import OVERHEAD, ResponseQueue, WaitingResponse
 from gateway.conversation.response_quota import ResponseQuota, hash_name
 from gateway.errors import InvalidRequest, StoreError, StoreUnavailable
 from gateway.stores.protocols import EphemeralStore
@@ -24,7 +24,7 @@ MAX_NAMED_ITEMS = 200  # of a response that a client can refer to by their ids
 MAX_ITEM_ID = 512  # characters
 MAX_REFERENCED_BYTES = 16 * 1024 * 1024  # of all responses that the items of one request come from
 RESPONSES_PER_QUERY = 4
-PREFIX, ITEM_PREFIX, ECHOED_PREFIX = "response:", "response_item:", "response_echoed:"
+PREFIX, ITEM_PREFIX = "response:", "response_item:"
 KEY_BYTES = 20  # of a hash
 REMEMBERED_OWNERS = 4096
 RECORD_BYTES = 1000  # of a record besides what was said: names, ids, brackets, its own overhead
@@ -46,8 +46,7 @@ class ResponseRecord(msgspec.Struct, frozen=True, array_like=True):
     earlier: tuple[str, ...] = ()  # ids of the responses before it, oldest first
     told: tuple[tuple[int, tuple[str, ...]], ...] = ()  # ids of resources, by position in `added`, else in `pending`
     known: tuple[str, ...] = ()  # ids of resources that the upstream's copy of the conversation tells of
-    # Fields of the request that the client saw in the upstream's response, or the key of the value that has them.
-    echoed: dict[str, Raw] | str | None = None
+    echoed: dict[str, Raw] | None = None  # fields of the request that the client saw in the upstream's response
 
     @property
     def is_shown_upstream(self) -> bool:
@@ -103,7 +102,6 @@ class KeyStart(msgspec.Struct, frozen=True):
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(ResponseRecord).decode
 _decode_shown = msgspec.json.Decoder(_ShownResponse).decode
-_decode_echoed = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_named = msgspec.json.Decoder(_NamedItem).decode
 
 
@@ -119,26 +117,19 @@ class UpstreamResponse(msgspec.Struct, frozen=True, gc=False):
     native_id: str  # under which the upstream has it
     shown_id: str  # that the client saw
     names: Sequence[str]  # of what stands in it
-    echoed: bytes | None  # JSON: fields of the request that the client saw in the upstream's response
+    echoed: dict[str, Raw] | None  # fields of the request that the client saw in the upstream's response
 
     def measure(self) -> int:
         """More bytes than it can take in the queue: no character takes more than six."""
         most = RECORD_BYTES + 6 * len(self.model + self.native_id + self.shown_id) + OVERHEAD * len(self.names)
-        return most if self.echoed is None else most + OVERHEAD + len(self.echoed)
+        return most + sum(map(len, self.echoed.values())) if self.echoed else most
 
-    def describe(self, together: DescribedResponses) -> int:
-        """Add what is kept of it to others; returns its bytes. What was echoed is likely to be the same in many."""
+    def describe(self, values: dict[str, bytes]) -> int:
+        """Add what is kept of it to the values of others; returns its bytes."""
         owner = self.owner
-        start = begin_key(owner.workspace, owner.principal, owner.user)
-        key, counted = None, 0
-        if self.echoed is not None and (key := together.shared.get(self.echoed)) is None:
-            hashed = hashlib.blake2b(self.echoed, digest_size=KEY_BYTES)
-            key = together.shared[self.echoed] = ECHOED_PREFIX + start.group + hashed.hexdigest()
-            together.values[key] = self.echoed
-            counted = len(self.echoed)
-        data = _encode(ResponseRecord(self.model, self.native_id, echoed=key))
-        start.put(together.values, self.shown_id, data, self.names)
-        return counted + len(data)
+        data = _encode(ResponseRecord(self.model, self.native_id, echoed=self.echoed))
+        begin_key(owner.workspace, owner.principal, owner.user).put(values, self.shown_id, data, self.names)
+        return len(data)
 
 
 class StoredResponses:
@@ -226,13 +217,6 @@ class StoredResponses:
         values: dict[str, bytes] = {}
         key = start.put(values, identity, data, items)
         return WaitingResponse(key, owner.workspace, values, len(data))
-
-    async def read_echoed(self, record: ResponseRecord) -> Mapping[str, Raw] | None:
-        """The fields that the client saw in the upstream's response; None if they are lost. Raises StoreUnavailable."""
-        if not isinstance(record.echoed, str):
-            return record.echoed
-        found = await self._get_many([record.echoed])
-        return _decode_echoed(found[record.echoed]) if found else None
 
     async def count_bytes(self, workspace: str) -> int:
         """What a workspace keeps, or has deleted lately: that counts until it would have expired."""

@@ -11,8 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from gateway.conversation.dialects.responses.echoed import EchoedFields
-from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM, decode_object
-from gateway.conversation.dialects.responses.reply import NO_RESPONSE
+from gateway.conversation.dialects.responses.items import NO_RESPONSE, UNREADABLE_ITEM, decode_object
 from gateway.conversation.hidden_turns import ConversationOwner
 from gateway.conversation.relay import check_reply
 from gateway.conversation.stored_responses import ResponseRecord, StoredResponses
@@ -50,10 +49,7 @@ class StoredResponsesEndpoint:
             raise InvalidRequest("A response that is over cannot be streamed again.", param="stream")
         if record.echoed is None:
             return Response(bytes(record.shown), media_type=JSON)
-        echoed = await self._stored.read_echoed(record)
-        if echoed is None:
-            raise build_not_found(identity)
-        return await self._ask_upstream(request, caller, record, echoed=echoed)
+        return await self._ask_upstream(request, caller, record, echoed=record.echoed)
 
     async def list_input(self, request: Request) -> Response:
         """`GET /v1/responses/{id}/input_items`."""
@@ -81,7 +77,7 @@ class StoredResponsesEndpoint:
         await self._limiter.admit(caller.principal, set())
         record = await self._stored.find(find_owner(caller), identity)
         if record is None:
-            raise build_not_found(identity)
+            raise NotFound(f"There is no response {quote(identity)}.", param="response_id")
         return caller, identity, record
 
     async def _delete(self, request: Request, caller: Caller, identity: str, record: ResponseRecord) -> Response:
@@ -123,10 +119,6 @@ class StoredResponsesEndpoint:
             return Response(body if echoed is None or status >= 400 else restore(body, echoed), status, headers)
         finally:
             await answer.reply.close()
-
-
-def build_not_found(identity: str) -> NotFound:
-    return NotFound(f"There is no response {quote(identity)}.", param="response_id")
 
 
 def restore(body: bytes, echoed: Mapping[str, Raw]) -> bytes:

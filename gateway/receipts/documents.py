@@ -28,6 +28,7 @@ class PendingReceipt(msgspec.Struct, eq=False, gc=False):
     """An exchange whose receipt has to be written."""
 
     exchange: Exchange
+    since: float = 0.0  # when it was queued
     body: bytes = b""  # of a whole reply, for its usage
     text: ExchangeText | None = None
     http_status: int | None = None

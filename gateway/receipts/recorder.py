@@ -72,6 +72,7 @@ class ReceiptRecorder:
         self._commits: dict[str, asyncio.Future[None]] = {}  # what strict requests wait for
         self._wake, self._awake = asyncio.Event(), False  # to ask the event itself would take two calls
         self._flushing = asyncio.Lock()
+        self._write: asyncio.Task[None] | None = None  # the last one
         self._drain: Callable[[], None] = lambda: None
         self._renewed = float("-inf")
         self.lost = 0  # exchanges without a receipt
@@ -91,7 +92,7 @@ class ReceiptRecorder:
             exchange.degraded.add(DEGRADED)
             return None
         id = exchange.id
-        pending = self._begun[id] = PendingReceipt(exchange)
+        pending = self._begun[id] = PendingReceipt(exchange, perf_counter())
         if id[-4:] < self._kept:
             self._keep_request(pending, request)
         if not self._awake:
@@ -140,7 +141,7 @@ class ReceiptRecorder:
     def _measure_wait(self) -> float:
         """Seconds until the next batch: the oldest exchange of which nothing is noted has to be written then."""
         oldest = next(iter(self._begun.values()), None)
-        return ENDED_SECONDS if oldest is None else oldest.exchange.began + GATHER_SECONDS - perf_counter()
+        return ENDED_SECONDS if oldest is None else oldest.since + GATHER_SECONDS - perf_counter()
 
     async def write_now(self, workspace: str, id: str) -> None:
         """Store a receipt that still waits for its batch: somebody asks for it."""
@@ -197,7 +198,10 @@ class ReceiptRecorder:
     async def _flush(self, *, everything: bool = False) -> None:
         """Write what is queued now; raises StoreError, and what was not written stays queued."""
         await self._flushing.acquire()
-        await asyncio.shield(self._write_queued(everything))  # all wait for it: it goes on if who asked for it leaves
+        # All wait for it: it goes on if who asked for it leaves, and may then fail without anybody to tell.
+        self._write = asyncio.create_task(self._write_queued(everything))
+        self._write.add_done_callback(lambda done: done.cancelled() or done.exception())
+        await asyncio.shield(self._write)
 
     async def _write_queued(self, everything: bool) -> None:
         try:
@@ -221,7 +225,7 @@ class ReceiptRecorder:
     async def _note_queue(self, everything: bool) -> None:
         """Note what can be noted; the rest is due to be rendered."""
         young = perf_counter() - YOUNG_SECONDS
-        begun = [one for one in self._begun.values() if everything or one.exchange.began <= young]
+        begun = [one for one in self._begun.values() if everything or one.since <= young]
         for start in range(0, len(begun), NOTED_SLICE):
             if start:
                 await asyncio.sleep(0)

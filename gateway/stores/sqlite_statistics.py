@@ -42,14 +42,18 @@ OPEN_SECONDS = 10.0  # the first time, all receipts that there are wait to be co
 
 # Triggers, since a receipt ends in several ways: written as finished, finished later, or swept. Those of a batch with a
 # sheet are counted by it, and not by the sheet if they were swept before.
+# A mark goes with its receipt, whose number another one may get. Of two marks there would be an error in spite of OR
+# IGNORE: within an upsert that does not count.
+MARK = "INSERT INTO uncounted SELECT new.number WHERE NOT EXISTS (SELECT 1 FROM uncounted WHERE receipt = new.number)"
 TRIGGERS = {
     "uncounted_insert": f"""AFTER INSERT ON receipts WHEN new.status <> '{STARTED}' AND new.counted IS NULL
-        BEGIN INSERT OR IGNORE INTO uncounted VALUES (new.number); END""",
+        BEGIN {MARK}; END""",
     "uncounted_update": f"""AFTER UPDATE OF status ON receipts WHEN old.status = '{STARTED}'
         AND new.status <> '{STARTED}' AND new.counted IS NULL
-        BEGIN INSERT OR IGNORE INTO uncounted VALUES (new.number); END""",
+        BEGIN {MARK}; END""",
     "uncounted_late": f"""BEFORE UPDATE OF status ON receipts WHEN old.status <> '{STARTED}'
         AND new.counted IS NOT NULL BEGIN SELECT RAISE(ABORT, 'it was swept'); END""",
+    "uncounted_delete": "AFTER DELETE ON receipts BEGIN DELETE FROM uncounted WHERE receipt = old.number; END",
 }
 SELECT_TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name LIKE 'uncounted_%'"
 QUEUE_ALL = f"INSERT OR IGNORE INTO uncounted SELECT number FROM receipts WHERE status <> '{STARTED}'"

@@ -174,9 +174,29 @@ async def test_a_deleted_receipt_no_longer_waits(store: StatisticsStore, receipt
         pytest.skip("memory keeps what waits by itself")
     await receipts.delete("default", make(1).id)
     batch = await store.read_uncounted(10)
-    assert ([one.id for one in batch.receipts], len(batch.marks)) == ([make(2).id], 2)
+    assert [one.id for one in batch.receipts] == [make(2).id]
     assert await store.add({}, batch, DAY)
     assert not await store.read_uncounted(10)
+
+
+async def test_a_receipt_is_written_although_a_deleted_one_waited_to_be_counted(
+    store: StatisticsStore, receipts: ReceiptStore
+) -> None:
+    """SQLite gives the number of the last row that was deleted to the next one."""
+
+    async def refuse(_: ReceiptBatch) -> None:  # each is counted by itself
+        return None
+
+    if isinstance(receipts, MemoryReceiptStore):
+        pytest.skip("memory keeps what waits by itself")
+    if isinstance(receipts, SqliteReceiptStore):
+        receipts.tally = refuse
+    await receipts.write(ReceiptBatch([make(1)]), "boot")
+    assert await receipts.delete("default", make(1).id)
+    await receipts.write(ReceiptBatch([make(2, status="started")]), "boot")
+    assert [one.status for one in (await store.read_uncounted(10)).receipts] == []
+    await receipts.write(ReceiptBatch([make(2)]), "boot")
+    assert [one.id for one in (await store.read_uncounted(10)).receipts] == [make(2).id]
 
 
 async def test_several_processes_that_add_at_once_lose_nothing(engine: Engine) -> None:

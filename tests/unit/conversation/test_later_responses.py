@@ -14,7 +14,6 @@ from gateway.conversation.response_queue import (
     MAX_LATER,
     OVERHEAD,
     Describe,
-    DescribedResponses,
     ResponseQueue,
     WaitingResponse,
 )
@@ -46,10 +45,10 @@ def queue(store: FallibleStore) -> ResponseQueue:
 
 
 def later(key: str, size: int = 100, made: list[str] | None = None) -> Describe:
-    def describe(together: DescribedResponses) -> int:
+    def describe(values: dict[str, bytes]) -> int:
         if made is not None:
             made.append(key)
-        together.values[key] = b"x" * size
+        values[key] = b"x" * size
         return size
 
     return describe
@@ -98,7 +97,7 @@ async def test_one_that_nobody_could_continue_is_dropped(queue: ResponseQueue) -
 async def test_one_that_cannot_be_described_does_not_keep_the_others(
     queue: ResponseQueue, store: FallibleStore
 ) -> None:
-    def fail(together: DescribedResponses) -> int:
+    def fail(values: dict[str, bytes]) -> int:
         raise ZeroDivisionError
 
     for describe in (later("a"), fail, later("b")):

@@ -141,8 +141,8 @@ def make_receipts(store: MemoryReceiptStore) -> ReceiptRecorder:
 
 def make_started(receipts: ReceiptRecorder) -> Exchange:
     started = replace(exchange(), id=make_id())
-    started.began -= 1
     receipts.start(started, b"{}")
+    receipts._begun[started.id].since -= 1
     return started
 
 

@@ -1,6 +1,7 @@
 """The recorder: what it costs a request, what it holds, and what it does when the store fails."""
 
 import asyncio
+import gc
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -134,14 +135,54 @@ async def test_the_oldest_exchange_decides_when_the_next_batch_is_written() -> N
     """All that wait began within 50 ms before, the write included; what is over alone need not wait as long."""
     recorder, old, young = make_recorder(MemoryReceiptStore()), make_exchange(), make_exchange()
     assert recorder._measure_wait() == module.ENDED_SECONDS
-    old.began -= 0.025
     recorder.start(old, b"{}")
+    recorder._begun[old.id].since -= 0.025
     recorder.start(young, b"{}")
     assert 0 < recorder._measure_wait() <= module.GATHER_SECONDS - 0.025
     end(recorder, old)
     assert 0 < recorder._measure_wait() <= module.GATHER_SECONDS <= 0.045
     end(recorder, young)
     assert recorder._measure_wait() == module.ENDED_SECONDS
+
+
+async def test_exchanges_that_were_long_prepared_are_written_in_batches() -> None:
+    """A slow upload or a search comes before an exchange is queued."""
+    store = BrokenStore()
+    recorder = make_recorder(store)
+    async with running(recorder):
+        for _ in range(40):
+            exchange = make_exchange()
+            exchange.began -= 0.05
+            recorder.start(exchange, b"{}")
+            await asyncio.sleep(0.004)
+        await wait_until(lambda: len(store._receipts) == 40)
+    assert len(store.batches) <= 20
+
+
+async def test_a_write_that_fails_after_who_asked_left_tells_nobody() -> None:
+    begun, go_on, heard = asyncio.Event(), asyncio.Event(), list[Any]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context))
+
+    class SlowStore(BrokenStore):
+        async def write(self, receipts: ReceiptBatch, boot: str) -> None:
+            begun.set()
+            await go_on.wait()
+            raise StoreError("down")
+
+    recorder, exchange = make_recorder(SlowStore()), make_exchange()
+    end(recorder, exchange)
+    asking = asyncio.create_task(recorder.write_now("default", exchange.id))
+    await begun.wait()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    go_on.set()
+    write, recorder._write = recorder._write, None
+    assert write is not None
+    await asyncio.wait([write])
+    del asking, write
+    gc.collect()
+    assert heard == []
 
 
 async def test_a_receipt_that_somebody_asks_for_does_not_wait_for_its_batch() -> None:

@@ -8,7 +8,7 @@ from msgspec import Raw
 
 from gateway import sse
 from gateway.conversation.dialects.responses import events
-from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM, decode_object
+from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM, decode_object, read_odd, write_odd
 
 # What responses say where the request says nothing.
 ECHOED = {
@@ -45,24 +45,20 @@ class EchoedFields:
         return {name: fields[name] for name in ECHOED if name in fields}
 
     @staticmethod
-    def encode(fields: Mapping[str, Raw]) -> bytes:
-        """The same as JSON, which does not hold on to the body that they stand in."""
-        said = {}
-        for name in ECHOED:
-            if name in fields:
-                said[name] = fields[name]
-        return _encode(said)
+    def copy(fields: Mapping[str, Raw]) -> dict[str, Raw]:
+        """The same, without holding on to the body that they stand in."""
+        return {name: fields[name].copy() for name in ECHOED if name in fields}
 
     def restore(self, response: dict[str, Any]) -> dict[str, Any]:
         """The response with these fields, where it has them."""
         return response | {name: value for name, value in self._fields.items() if name in response}
 
     def restore_body(self, body: bytes) -> bytes:
-        """A whole response with these fields; anything else as it is."""
+        """A whole response with these fields; other JSON as it is. Raises UpstreamInvalid if nobody can read it."""
         try:
             return self.restore_read(body, _read_response(body))
         except UNREADABLE_RESPONSE:
-            return body
+            return self._restore_odd(body)
 
     def restore_read(self, body: bytes, told: Any) -> bytes:
         """The same for a response whose own fields are known."""
@@ -70,14 +66,17 @@ class EchoedFields:
             replaced = self._replace(body, told)
             return _encode(self.restore(decode_object(body))) if replaced is None else replaced
         except UNREADABLE_RESPONSE:
-            return body
+            return self._restore_odd(body)
 
     def restore_event(self, kind: str, event: bytes) -> bytes:
-        """An event of this kind, whose response has these fields; one that carries none as it is."""
+        """An event of this kind, whose response has these fields; one that carries none as it is.
+
+        Raises UpstreamInvalid if nobody can read it.
+        """
         try:
             return self.restore_read_event(kind, event, _read_event(sse.read_payload(event) or b"").response)
         except UNREADABLE_RESPONSE:
-            return event
+            return self._restore_odd_event(kind, event)
 
     def restore_read_event(self, kind: str, event: bytes, told: Any) -> bytes:
         """The same for an event whose response is known."""
@@ -88,7 +87,23 @@ class EchoedFields:
             top = events.decode_event(sse.read_payload(event) or b"")
             return events.encode_typed_event(kind, {**top, "response": self.restore(decode_object(top["response"]))})
         except UNREADABLE_RESPONSE:
+            return self._restore_odd_event(kind, event)
+
+    def _restore_odd(self, body: bytes) -> bytes:
+        """The same for a response that clients may read although we do not: it tells them what we added."""
+        response = read_odd(body)
+        return write_odd(self._restore_values(response)) if isinstance(response, dict) else body
+
+    def _restore_odd_event(self, kind: str, event: bytes) -> bytes:
+        payload = sse.read_payload(event)
+        top = read_odd(payload) if payload else None
+        if not isinstance(top, dict) or not isinstance(response := top.get("response"), dict):
             return event
+        told = write_odd({**top, "response": self._restore_values(response)})
+        return b"event: %b\ndata: %b\n\n" % (kind.encode(), told)
+
+    def _restore_values(self, response: dict[str, Any]) -> dict[str, Any]:
+        return response | {name: read_odd(bytes(one)) for name, one in self._fields.items() if name in response}
 
     def _replace(self, data: bytes, told: Any) -> bytes | None:
         """`data`, which tells of a response, with these fields put over its own; None if it is not certain where."""

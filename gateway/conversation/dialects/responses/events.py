@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from gateway import sse
 from gateway.conversation.dialects.openai_errors import replace_surrogates
-from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM
+from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM, read_odd
 from gateway.errors import GatewayError, UpstreamInvalid
 
 STARTS = ("response.created", "response.in_progress", "response.queued")
@@ -118,7 +118,17 @@ def read_type(data: bytes) -> str:
     try:
         return _decode_type(data).type
     except UNREADABLE_ITEM:
+        return read_odd_type(data)
+
+
+def read_odd_type(data: bytes) -> str:
+    """The same for JSON that only others read."""
+    try:
+        top = read_odd(data)
+    except UpstreamInvalid:
         return ""
+    kind = top.get("type") if isinstance(top, dict) else None
+    return kind if isinstance(kind, str) else ""
 
 
 def read_kind(event: bytes) -> str:

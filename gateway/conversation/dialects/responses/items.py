@@ -1,5 +1,6 @@
 """Items, the entries of a conversation in responses: which are calls, which are results, what they say."""
 
+import json
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -8,9 +9,11 @@ from msgspec import Raw
 
 from gateway.conversation.history import CallMark, mark_call, read_arguments, read_text, strip_spaces
 from gateway.conversation.turn import FunctionCall
+from gateway.errors import UpstreamInvalid
 
 NULL = Raw(b"null")
 OBJECT = b"{"
+NO_RESPONSE = "The upstream's reply is not a response."
 UNREADABLE_ITEM = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 # Calls that somebody outside the upstream has to answer, each with the type of its result.
@@ -82,3 +85,16 @@ def read_spoken_text(message: bytes) -> str:
         return "".join(strip_spaces(read_text(head.content)) for head in heads if head.type == MESSAGE)
     except UNREADABLE_ITEM:
         return ""
+
+
+def read_odd(data: bytes) -> Any:
+    """JSON with half characters, control characters or NaN too; raises UpstreamInvalid for everything else."""
+    try:
+        return json.loads(data.decode("utf-8", "replace"), strict=False)
+    except (ValueError, RecursionError) as fault:
+        raise UpstreamInvalid(NO_RESPONSE) from fault
+
+
+def write_odd(document: dict[str, Any]) -> bytes:
+    """The same as JSON; half characters stay escaped."""
+    return json.dumps(document, separators=(",", ":")).encode()

@@ -21,7 +21,7 @@ from gateway.conversation.dialects.responses.transcript import is_unstored
 from gateway.conversation.hidden_turn import HiddenMessage
 from gateway.conversation.hidden_turns import ConversationOwner
 from gateway.conversation.loop import TurnLoop
-from gateway.conversation.response_queue import OVERHEAD, DescribedResponses, WaitingResponse
+from gateway.conversation.response_queue import OVERHEAD, WaitingResponse
 from gateway.conversation.stored_responses import (
     MAX_NAMED_ITEMS,
     NULL,
@@ -105,7 +105,7 @@ class ResponseKeeper(msgspec.Struct):
     def _note_native(self, read: FinishedResponse, loop: TurnLoop | None) -> UpstreamResponse:
         """What has to be remembered of a response that its upstream keeps."""
         native_id = (loop.last_id if loop is not None else "") or read.id
-        echoed = None if self.outgoing.unchanged else EchoedFields.encode(self.asked.fields)
+        echoed = None if self.outgoing.unchanged else EchoedFields.copy(self.asked.fields)
         return UpstreamResponse(self.owner, self.model, native_id, read.id, list_named(read.output), echoed)
 
     def _needs_copy(self, loop: TurnLoop | None) -> bool:
@@ -113,12 +113,12 @@ class ResponseKeeper(msgspec.Struct):
         shown_otherwise = loop is not None and not loop.is_shown_as_told
         return shown_otherwise or self.asked.previous is not None or not self._sent_same_items
 
-    def _describe_with(self, ended: EndedResponse, loop: TurnLoop | None, together: DescribedResponses) -> int:
-        """Add the response to others; returns its bytes, 0 if it is not kept."""
+    def _describe_with(self, ended: EndedResponse, loop: TurnLoop | None, values: dict[str, bytes]) -> int:
+        """Add the response to the values of others; returns its bytes, 0 if it is not kept."""
         waiting = self._describe(ended, loop)
         if waiting is None:
             return 0
-        together.values.update(waiting.values)
+        values.update(waiting.values)
         return waiting.counted
 
     def _describe(self, ended: EndedResponse, loop: TurnLoop | None) -> WaitingResponse | None:

@@ -10,6 +10,7 @@ from gateway.conversation.dialects.responses.echoed import ECHOING_FIELDS, UNREA
 from gateway.conversation.dialects.responses.items import (
     ANSWERED_CALLS,
     MESSAGE,
+    NO_RESPONSE,
     ItemHead,
     decode_items,
     decode_object,
@@ -21,7 +22,6 @@ from gateway.errors import UpstreamInvalid
 
 FIRST_FIELDS = ("id", "created_at", "model")  # that the client sees of the first turn
 MAX_OUTPUT_ITEMS = 10_000  # of one response
-NO_RESPONSE = "The upstream's reply is not a response."
 
 UNFINISHED = ("incomplete", "failed", "cancelled")
 

@@ -1,5 +1,6 @@
 """What responses repeat of a request is shown as the client sent it, and nothing else changes."""
 
+import json
 from typing import Any
 
 import orjson
@@ -7,6 +8,10 @@ import pytest
 from msgspec import Raw
 
 from gateway.conversation.dialects.responses.echoed import EchoedFields
+from gateway.conversation.dialects.responses.ended import show_whole
+from gateway.conversation.dialects.responses.relay import ResponsesRelayView
+from gateway.domain.exchange import Reply
+from gateway.errors import UpstreamInvalid
 
 ASKED = EchoedFields({"instructions": Raw(b'"Mine"'), "tools": Raw(b'[{"type":"function","name":"f"}]')})
 TOLD: dict[str, Any] = {
@@ -59,8 +64,47 @@ def test_a_name_that_is_there_twice_or_escaped_shows_nothing_of_ours() -> None:
     assert orjson.loads(ASKED.restore_body(escaped)) == {"instructions": "Mine"}
 
 
-@pytest.mark.parametrize("body", [b"no json", b"[]", b'{"response":3}', b"{}"])
+@pytest.mark.parametrize("body", [b"[]", b'{"response":3}', b"{}"])
 def test_what_is_no_response_passes(body: bytes) -> None:
     assert ASKED.restore_body(body) == body
     event = b"event: response.created\ndata: " + body + b"\n\n"
     assert ASKED.restore_event("response.created", event) == event
+
+
+@pytest.mark.parametrize("text", [b'"Hi \\ud83d"', b"NaN", b'"a\x01b"', b'"\xff"', b"1" * 400, b"1e999"])
+def test_what_only_clients_can_read_does_not_tell_what_we_added(text: bytes) -> None:
+    """JavaScript cuts texts amid a character, Python writes NaN, and both read either."""
+    body = b'{"id":"r","instructions":"Mine Ours","tools":[{"name":"ours"}],"output":[%b]}' % text
+    shown = json.loads(ASKED.restore_body(body).decode("utf-8", "replace"), strict=False)
+    assert (shown["id"], shown["instructions"], shown["tools"]) == ("r", "Mine", [{"type": "function", "name": "f"}])
+    data = b'{"type":"response.created","response":%b,"sequence_number":7}' % body
+    event = ASKED.restore_event("response.created", b"event: response.created\ndata: " + data + b"\n\n")
+    seen = json.loads(event.decode("utf-8", "replace").partition("data: ")[2], strict=False)
+    assert (seen["sequence_number"], repr(seen["response"])) == (7, repr(shown))
+
+
+@pytest.mark.parametrize(
+    "body", [b"no json", b'{"instructions":"Ours', b'{"instructions":"Ours","a":' + b"[" * 100_000]
+)
+def test_what_nobody_can_read_is_not_shown(body: bytes) -> None:
+    with pytest.raises(UpstreamInvalid):
+        ASKED.restore_body(body)
+    with pytest.raises(UpstreamInvalid):
+        ASKED.restore_event("response.created", b"event: response.created\ndata: " + body + b"\n\n")
+
+
+def test_a_whole_response_that_cannot_be_read_does_not_tell_what_we_added() -> None:
+    reply = Reply(200, {}, b'{"id":"r","status":"completed","instructions":"Ours","output":[{"id":"\\ud83d"}]}')
+    show_whole(reply, ASKED)
+    assert b"Ours" not in reply.body
+    assert (reply.read, reply.usage) == (None, None)
+
+
+@pytest.mark.parametrize("name", [b"event: response.created\n", b""])
+@pytest.mark.parametrize("text", [b'"x"', b'"\\ud83d"', b"NaN", b'"a\x01"'])
+def test_no_event_of_a_relayed_stream_tells_what_we_added(name: bytes, text: bytes) -> None:
+    response = b'{"id":"r","instructions":"Ours","output":[%b]}' % text
+    event = name + b'data: {"type":"response.created","response":%b,"sequence_number":0}\n\n' % response
+    shown = ResponsesRelayView(ASKED).feed(event)
+    assert b"Ours" not in shown
+    assert b"Mine" in shown

@@ -3,7 +3,6 @@
 import sys
 from typing import Any
 
-import msgspec
 import orjson
 import pytest
 from hypothesis import given
@@ -15,8 +14,8 @@ from gateway.conversation.dialects.responses.dialect import RESPONSES
 from gateway.conversation.dialects.responses.keeping import ResponseKeeper
 from gateway.conversation.hidden_turns import ConversationOwner
 from gateway.conversation.reply_loop import ReplyLoop
-from gateway.conversation.response_queue import OVERHEAD, Describe, DescribedResponses, ResponseQueue
-from gateway.conversation.stored_responses import ECHOED_PREFIX, ResponseRecord, StoredResponses, decode_record
+from gateway.conversation.response_queue import OVERHEAD, Describe, ResponseQueue
+from gateway.conversation.stored_responses import StoredResponses
 from gateway.conversation.turn import LoopPlan
 from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.exchange import ClientWriter, Reply
@@ -74,18 +73,7 @@ async def keep(keeper: ResponseKeeper, body: bytes, streams: bool, loop: ReplyLo
     else:
         await keep_reply(keeper, Reply(200, {}, body), loop)
     keeper.stored.queue.settle()
-    return write_out(keeper.stored.queue._values)
-
-
-def write_out(values: dict[str, bytes]) -> dict[str, bytes]:
-    """What is kept, with the fields that responses share put into each of them."""
-    written = {key: value for key, value in values.items() if not key.startswith(ECHOED_PREFIX)}
-    for key, value in written.items():
-        record = decode_record(value)
-        if record is not None and isinstance(record.echoed, str):
-            echoed = msgspec.json.decode(values[record.echoed], type=dict[str, Raw])
-            written[key] = msgspec.json.encode(replace(record, echoed=echoed))
-    return written
+    return dict(keeper.stored.queue._values)
 
 
 @given(requests, responses, st.sampled_from(["none", "context", "items"]), st.booleans(), st.booleans())
@@ -115,42 +103,16 @@ async def test_a_response_that_waits_does_not_hold_its_request() -> None:
     assert any(b'{"instructions":"Be kind."}' in value for value in queue._values.values())
 
 
-async def test_what_responses_repeat_is_kept_once_in_a_batch() -> None:
-    stored = StoredResponses(MemoryEphemeralStore())
-    for number, said in enumerate(["Be kind.", "Be kind.", "Be brief."]):
-        asked = RESPONSES.decode(orjson.dumps({"model": "m", "instructions": said, "input": "Hi"}))
-        body = b'{"id":"r%d","status":"completed","output":[]}' % number
-        await keep_reply(replace(make_keeper(asked, "context"), stored=stored), Reply(200, {}, body))
-    promised = stored.queue._later_bytes
-    stored.queue.settle()
-    (joined,) = stored.queue._waiting.values()
-    assert joined.counted == sum(map(len, joined.values.values()))
-    assert joined.weight <= promised
-    assert len([key for key in joined.values if key.startswith(ECHOED_PREFIX)]) == 2
-    await stored.queue.flush()
-    for number, said in enumerate(["Be kind.", "Be kind.", "Be brief."]):
-        record = await stored.find(ME, f"r{number}")
-        assert record is not None
-        assert not record.is_relayed
-        assert await stored.read_echoed(record) == {"instructions": Raw(b'"%b"' % said.encode())}
-
-
-async def test_a_response_whose_repeated_fields_are_lost_cannot_be_shown() -> None:
-    stored = StoredResponses(MemoryEphemeralStore())
-    assert await stored.read_echoed(ResponseRecord("m", "r", echoed=ECHOED_PREFIX + "w/lost")) is None
-    assert await stored.read_echoed(ResponseRecord("m", "r", echoed={})) == {}
-
-
 @pytest.fixture
 def promised(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """By how much what was promised for responses that are described later exceeds what they weigh."""
     spare: list[int] = []
 
     def note(queue: ResponseQueue, workspace: str, size: int, describe: Describe) -> bool:
-        together = DescribedResponses()
-        counted = describe(together)
+        values: dict[str, bytes] = {}
+        counted = describe(values)
         assert counted
-        spare.append(size - counted - OVERHEAD * len(together.values))
+        spare.append(size - counted - OVERHEAD * len(values))
         return True
 
     monkeypatch.setattr(ResponseQueue, "add_later", note)
