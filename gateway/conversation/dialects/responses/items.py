@@ -13,6 +13,7 @@ from gateway.errors import UpstreamInvalid
 
 NULL = Raw(b"null")
 OBJECT = b"{"
+MAX_ODD_BYTES = 4 * 1024 * 1024  # of JSON that is read loosely: that takes some 10 ms per megabyte
 NO_RESPONSE = "The upstream's reply is not a response."
 UNREADABLE_ITEM = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
@@ -89,6 +90,8 @@ def read_spoken_text(message: bytes) -> str:
 
 def read_odd(data: bytes) -> Any:
     """JSON with half characters, control characters or NaN too; raises UpstreamInvalid for everything else."""
+    if len(data) > MAX_ODD_BYTES:
+        raise UpstreamInvalid(NO_RESPONSE)
     try:
         return json.loads(data.decode("utf-8", "replace"), strict=False)
     except (ValueError, RecursionError) as fault:

@@ -9,6 +9,7 @@ from msgspec import Raw
 
 from gateway.conversation.dialects.responses.echoed import EchoedFields
 from gateway.conversation.dialects.responses.ended import show_whole
+from gateway.conversation.dialects.responses.items import MAX_ODD_BYTES
 from gateway.conversation.dialects.responses.relay import ResponsesRelayView
 from gateway.domain.exchange import Reply
 from gateway.errors import UpstreamInvalid
@@ -108,3 +109,8 @@ def test_no_event_of_a_relayed_stream_tells_what_we_added(name: bytes, text: byt
     shown = ResponsesRelayView(ASKED).feed(event)
     assert b"Ours" not in shown
     assert b"Mine" in shown
+
+
+def test_what_takes_too_long_to_be_read_loosely_is_not_shown() -> None:
+    with pytest.raises(UpstreamInvalid):
+        ASKED.restore_body(b'{"instructions":"Ours","a":NaN,"b":"' + b"x" * MAX_ODD_BYTES + b'"}')
