@@ -14,6 +14,7 @@ OURS = "gateway"
 QUIET = "gateway without log"
 HEADLESS = "gateway without console"
 UNRECORDED = "gateway without receipts"
+SILENT = "gateway without log and receipts"
 KEY = "sk-bench-features"
 
 
@@ -36,6 +37,7 @@ def build_key(**limits: int) -> dict[str, Any]:
 FEATURES = (
     Feature("exchange log", OURS, QUIET, 1.1, {}),
     Feature("receipts", OURS, UNRECORDED, 1.15, {}),
+    Feature("receipts, without the log", QUIET, SILENT, 1.15, {}),
     Feature("console", OURS, HEADLESS, 1.03, {}),
     Feature("keys", "gateway with keys", OURS, 1.03, build_key()),
     Feature("request limit", "gateway with a request limit", OURS, 1.1, build_key(requests=10**9)),
@@ -49,6 +51,7 @@ def run_features(upstream_port: int, directory: Path) -> Generator[list[Subject]
     settings: dict[str, dict[str, Any]] = {
         QUIET: {"log": {"exchanges": False}},
         UNRECORDED: {"receipts": {"enabled": False}},
+        SILENT: {"log": {"exchanges": False}, "receipts": {"enabled": False}},
         HEADLESS: {"console": False},
     }
     settings |= {one.subject: dict(one.settings) for one in FEATURES if one.settings}
