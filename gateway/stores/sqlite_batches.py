@@ -85,7 +85,7 @@ def append_batch(connection: sqlite3.Connection, values: Mapping[bytes, bytes], 
     hashes: list[int] = []
     for number, part in enumerate(split_rows(values), first):
         rows += (number, expires, _encode(part))
-        hashes += [crc32(key) >> 1 << LISTED_BITS | number for key in part]  # hash_key, without a call for each
+        hashes += [hash_key(key) << LISTED_BITS | number for key in part]
     insert_rows(connection, PUT_ROWS, rows, 3)
     position, listed = connection.execute(FIND_LAST_LISTED).fetchone() or (0, b"")
     if len(listed) >= LISTED_BYTES:
