@@ -115,17 +115,23 @@ async def test_what_a_killed_worker_leaves_is_swept_and_its_sibling_s_is_not(
 
 
 async def test_what_was_answered_is_readable_after_kill_9(tmp_path: Path) -> None:
-    config = configure(tmp_path)
+    config, file = configure(tmp_path), tmp_path / "data-receipts.db"
+
+    def count_noted() -> int:
+        with closing(sqlite3.connect(file)) as connection:
+            return int(connection.execute("SELECT coalesce(sum(receipts), 0) FROM receipt_notes").fetchone()[0])
+
     with running_workers(config) as gateway:
-        for _ in range(3):
-            await asyncio.gather(*(ask(gateway, QUESTION) for _ in range(20)))
+        async with asyncio.timeout(20):  # what receipts have in common is known from the second batch on
+            while not count_noted():
+                await asyncio.gather(*(ask(gateway, QUESTION) for _ in range(20)))
+                await asyncio.sleep(FLUSHED_SECONDS)
+        noted = count_noted()
         ids = await asyncio.gather(*(ask(gateway, QUESTION) for _ in range(40)))
         await asyncio.sleep(FLUSHED_SECONDS)
         for pid in gateway.workers:
             os.kill(pid, signal.SIGKILL)
-        file = tmp_path / "data-receipts.db"
-        with closing(sqlite3.connect(file)) as connection:
-            (in_lists,) = connection.execute("SELECT sum(receipts) FROM receipt_notes").fetchone()
+        in_lists = count_noted() - noted
         store = await SqliteReceiptStore.open(file)
         found = [await store.find("default", id) for id in ids]
         await store.close()
