@@ -102,7 +102,15 @@ def test_the_gateway_is_measured_beside_the_bare_protocols_and_its_own_features(
         assert all(0 < cell["p50_ms"][name] <= cell["p99_ms"][name] for name in cell["cpu_us"])
     assert [one["name"] for one in document["verdicts"]] == [
         f"{feature}: 1 KB, c=32"
-        for feature in ("exchange log", "receipts", "console", "keys", "request limit", "token limit")
+        for feature in (
+            "exchange log",
+            "receipts",
+            "receipts, without the log",
+            "console",
+            "keys",
+            "request limit",
+            "token limit",
+        )
     ]
     assert "× bare" in done.stdout
 
