@@ -1,5 +1,6 @@
 """The fixtures of the wire tests, for clients that are installed by `scripts/clients` only."""
 
+import gc
 import shutil
 import ssl
 from collections.abc import Iterator
@@ -26,6 +27,18 @@ def no_certificates() -> Iterator[None]:
         patch.setattr(ssl.SSLContext, "load_verify_locations", lambda *_, **__: None)
         patch.setattr(ssl.SSLContext, "load_default_certs", lambda *_, **__: None)
         yield
+
+
+@pytest.fixture(autouse=True)
+def garbage_between_tests() -> Iterator[None]:
+    """Collect what a test leaves behind after it, not amid the next one.
+
+    A client that drops a stream leaves it to the garbage collector. If that runs while another client asks for a
+    connection, it closes the stream under the lock of the same pool, and httpcore waits for itself for ever.
+    """
+    gc.disable()
+    yield
+    gc.collect(1)
 
 
 @pytest.fixture(scope="session")
