@@ -21,7 +21,7 @@ from gateway.conversation.dialects.responses.keeping import ResponseKeeper, want
 from gateway.conversation.dialects.responses.references import resolve_references, stands_alone
 from gateway.conversation.hidden_turn import HiddenTurn
 from gateway.conversation.hidden_turns import ConversationOwner, HiddenTurns
-from gateway.conversation.loop import LoopTerms, plan_turns
+from gateway.conversation.loop import LoopTerms, TurnLoop, plan_turns
 from gateway.conversation.object_guard import ObjectGuard
 from gateway.conversation.reply_loop import ReplyLoop
 from gateway.conversation.stored_responses import StoredResponses
@@ -80,6 +80,7 @@ class PreparedRequest(msgspec.Struct):
     plan: LoopPlan | None  # None: no tools of ours, so the reply is relayed
     session: SessionUse | None = None
     asked: ChatRequest | None = None  # as the client sent it, without what it continues
+    loop: TurnLoop | None = None  # that carries out the plan
 
     @property
     def is_kept(self) -> bool:
@@ -211,6 +212,8 @@ class Pipeline(msgspec.Struct, frozen=True):
         if receipts is not None and (committing := receipts.start(exchange, prepared.request.raw)) is not None:
             await committing
         reply = await self._send(exchange, prepared)
+        if prepared.is_kept and (kept := self._keep(exchange, prepared, reply)) is not None:
+            await kept
         if self.reads_usage and reply.stream is None:
             note_usage(exchange, reply)
         return reply if receipts is None else receipts.watch(exchange, reply)
@@ -229,12 +232,11 @@ class Pipeline(msgspec.Struct, frozen=True):
         if prepared.plan is not None:
             return self._send_turns(exchange, prepared, prepared.plan, sender)
         relaying = Conversation(exchange, dialect, sender.send, timings=self.timings)
-        reply = relaying.relay(encode_body(request, prepared.outgoing), request, prepared.outgoing)
-        return self._make_keeper(exchange, prepared).keep(reply) if prepared.is_kept else reply
+        return relaying.relay(encode_body(request, prepared.outgoing), request, prepared.outgoing)
 
-    async def _send_turns(
+    def _send_turns(
         self, exchange: Exchange, prepared: PreparedRequest, plan: LoopPlan, sender: TurnSender
-    ) -> Reply:
+    ) -> Awaitable[Reply]:
         """Send it as often as the model calls tools of ours, and run them in between."""
         dialect, session = prepared.dialect, prepared.session
         runner = self._make_runner(exchange, prepared)
@@ -256,15 +258,17 @@ class Pipeline(msgspec.Struct, frozen=True):
             await self.hidden_turns.keep(dialect, prepared.owner, prepared.request, turn, exchange.degraded)
 
         conversation = Conversation(exchange, dialect, sender.send, run, keep, self.timings)
-        loop = StreamLoop(plan) if prepared.request.stream else ReplyLoop(plan)
-        reply = conversation.stream(loop) if isinstance(loop, StreamLoop) else conversation.answer(loop)
-        return await (self._make_keeper(exchange, prepared).keep(reply, loop) if prepared.is_kept else reply)
+        prepared.loop = loop = StreamLoop(plan) if prepared.request.stream else ReplyLoop(plan)
+        return conversation.stream(loop) if isinstance(loop, StreamLoop) else conversation.answer(loop)
 
-    def _make_keeper(self, exchange: Exchange, prepared: PreparedRequest) -> ResponseKeeper:
-        """Keeps the reply so that the client can come back to it."""
+    def _keep(self, exchange: Exchange, prepared: PreparedRequest, reply: Reply) -> Awaitable[None] | None:
+        """Keep a reply so that the client can come back to it; what is returned has to be awaited."""
+        if reply.status >= 400:
+            return None
         asked, native = prepared.asked or prepared.request, prepared.dialect.name in prepared.can.dialects
         sent = (prepared.request, prepared.outgoing, prepared.model, native)
-        return ResponseKeeper(self.responses, prepared.owner, asked, *sent, exchange)
+        keeper = ResponseKeeper(self.responses, prepared.owner, asked, *sent, exchange)
+        return keeper.keep(reply, prepared.loop)
 
     def _recall(self, exchange: Exchange, request: ChatRequest) -> ResolvedScope | None:
         """What another request of the same caller with the same headers and model came to, if that is known."""

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from gateway.conversation.held_objects import ESCAPED, HeldObject, find_held_objects, may_name_objects
 from gateway.conversation.hidden_turns import ConversationOwner
-from gateway.conversation.stored_responses import MAX_ITEM_ID, StoredResponses
+from gateway.conversation.response_keys import MAX_ITEM_ID
+from gateway.conversation.stored_responses import StoredResponses
 from gateway.domain.chat import PAUSE_BYTES, ChatRequest
 from gateway.domain.name_pattern import matches_pattern
 from gateway.domain.upstream import Upstream

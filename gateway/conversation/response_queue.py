@@ -3,13 +3,15 @@
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import is_
 from time import monotonic
 
+from gateway.conversation.noted_responses import NotedResponse, describe_noted
 from gateway.conversation.response_quota import ResponseQuota
+from gateway.conversation.waiting_responses import Describe, WaitingResponse
 from gateway.errors import StoreError
-from gateway.stores.protocols import EphemeralStore
+from gateway.stores.protocols import EphemeralStore, SharedValue
 
 GATHER_SECONDS = 0.05  # that a batch gathers responses: larger ones cost less
 LATE_SECONDS = 0.25  # after which a response should have been written; others look again for a little longer
@@ -18,41 +20,24 @@ MAX_WAITING = 64 * 1024 * 1024  # bytes of all responses that wait
 MAX_SHARE = MAX_WAITING // 4  # of those of one workspace
 MAX_LATER = 256 * 1024  # of a response that is described later: it holds on to its request until then
 ALL_LATER = 4 * 1024 * 1024  # of all of them
-OVERHEAD = 200  # bytes of a value besides itself
+TOGETHER = 48  # responses of a workspace that are described at once: they are in the CPU's cache then, and fill a row
 FIRST_RETRY, LONGEST_RETRY = 0.1, 2.0  # seconds until a store that failed is tried again
 
 log = logging.getLogger(__name__)
 
 
-# Adds what is kept of a response to the values of others; returns its bytes as the quota counts them, 0 without any.
-Describe = Callable[[dict[str, bytes]], int]
-
-
 class LaterResponses:
     """The responses of a workspace that are not described yet."""
 
-    __slots__ = ("entries", "room")
+    __slots__ = ("entries", "noted", "number", "room", "since", "size")
 
-    def __init__(self) -> None:
+    def __init__(self, room: int) -> None:
         self.entries: deque[tuple[int, Describe]] = deque()  # with the bytes that each weighs at most
-        self.room = 0  # bytes that the workspace may still add
-
-
-class WaitingResponse:
-    """The values of a response that wait for the store; those of others may go with them."""
-
-    __slots__ = ("counted", "key", "others", "since", "values", "workspace")
-
-    def __init__(self, key: str, workspace: str, values: dict[str, bytes], counted: int) -> None:
-        self.key, self.workspace, self.values = key, workspace, values
-        self.counted = counted  # bytes, as the quota counts them
-        self.others = 0  # responses that are described with it
+        self.noted: list[NotedResponse] = []
+        self.room = room  # bytes that the workspace may still add
+        self.size = 0  # bytes that they weigh at most
+        self.number = 0
         self.since = monotonic()
-
-    @property
-    def weight(self) -> int:
-        """Bytes in memory, roughly."""
-        return self.counted + OVERHEAD * len(self.values)
 
 
 class ResponseQueue:
@@ -69,79 +54,100 @@ class ResponseQueue:
         self._store, self._ttl, self._quota = store, ttl, quota
         self._waiting: dict[str, WaitingResponse] = {}  # by their keys or numbers, oldest first
         self._values: dict[str, bytes] = {}  # of all of them
+        self._sharing: list[WaitingResponse] = []  # those whose shared values are not among these
         self._bytes = 0  # of all of them
         self._held: Counter[str] = Counter()  # the same by workspace
         self._later: dict[str, LaterResponses] = {}  # by workspace
-        self._later_since = self._later_bytes = 0.0
+        self._later_bytes = 0  # at most, of all of them
         self._joined = 0  # that were described later, together
         self._late = False  # the last batch was
         self._wake = asyncio.Event()
         self._writing = asyncio.Lock()
 
     def __len__(self) -> int:
-        later = sum(len(one.entries) for one in self._later.values())
-        return later + len(self._waiting) + sum(one.others for one in self._waiting.values())
+        later = sum(one.number for one in self._later.values())
+        return later + sum(one.number for one in self._waiting.values())
 
     def find(self, keys: Iterable[str]) -> dict[str, bytes]:
         """Those of these values that wait."""
         self.settle()
+        if self._sharing:
+            self._unshare()
         waiting = self._values
         return {key: waiting[key] for key in keys if key in waiting} if waiting else {}
 
-    def add_later(self, workspace: str, size: int, describe: Describe) -> bool:
-        """Queue a response that weighs at most so much, to be described later; False if it has to be described now.
+    def _unshare(self) -> None:
+        """Make what several responses have in common be found under each of their keys."""
+        for one in reversed(self._sharing):
+            one.unshare()
+            self._values = one.values | self._values  # each of which came later
+        self._sharing.clear()
 
-        It has to if it may be more than its workspace keeps, or has to wait.
+    def add_later(self, workspace: str, size: int, describe: Describe) -> bool:
+        """Queue a response that weighs at most so much, to be described later; False if it has to be described now."""
+        later = self.reserve(workspace, size)
+        if later is not None:
+            later.entries.append((size, describe))
+        return later is not None
+
+    def reserve(self, workspace: str, size: int) -> LaterResponses | None:
+        """Where a response that weighs at most so much is queued, to be described later.
+
+        None if it may be more than its workspace keeps, or has to wait.
         """
+        if self._later_bytes + size > ALL_LATER:
+            self.settle()
         later = self._later.get(workspace)
+        if later is not None and later.number >= TOGETHER:
+            self._settle(workspace, later)
+            later = None
         if later is not None:
             room = later.room
         else:
             room = min(self._quota.measure_room(workspace), MAX_SHARE - self._held[workspace])
         if size > room or size > MAX_LATER or self._late or self._bytes > MAX_WAITING - ALL_LATER:
-            return False
+            return None
         if later is None:
-            if not self._later:
-                self._later_since = monotonic()
-                self._wake.set()
-            later = self._later[workspace] = LaterResponses()
+            later = self._later[workspace] = LaterResponses(room)
+            self._wake.set()
         later.room = room - size
-        later.entries.append((size, describe))
+        later.size += size
+        later.number += 1
         self._later_bytes += size
-        if self._later_bytes > ALL_LATER:
-            self.settle()
-        return True
+        return later
 
     def settle(self) -> None:
-        """Describe what was to be described later; whoever left it has seen to it that it will be written.
-
-        All of a workspace that fits into a batch goes as one from here on: it is counted, written and let go together.
-        """
+        """Describe what was to be described later; whoever left it has seen to it that it will be written."""
         while self._later:
-            workspace, later = next(iter(self._later.items()))
-            while later.entries:
-                self._describe_some(workspace, later.entries)
-            del self._later[workspace]
-        self._later_bytes = 0
+            self._settle(*next(iter(self._later.items())))
 
-    def _describe_some(self, workspace: str, entries: deque[tuple[int, Describe]]) -> None:
+    def _settle(self, workspace: str, later: LaterResponses) -> None:
+        """The same for a workspace.
+
+        All that fits into a batch goes as one from here on: it is counted, written and let go together.
+        """
+        while later.noted or later.entries:
+            self._describe_some(workspace, later)
+        del self._later[workspace]
+        self._later_bytes -= later.size
+
+    def _describe_some(self, workspace: str, later: LaterResponses) -> None:
         """Describe the oldest of these, as many as fit into a batch; at least one."""
-        values: dict[str, bytes] = {}
-        left, counted, described = BATCH_BYTES, 0, 0
+        self._joined += 1  # so that a response which replaces one of them leaves the others alone
+        joined = WaitingResponse(f"joined {self._joined}", workspace, {}, 0, 0)
+        joined.since = later.since
+        noted, later.noted = later.noted, []
+        left = BATCH_BYTES
         try:
-            while entries and (entries[0][0] <= left or left == BATCH_BYTES):
-                size, describe = entries.popleft()
+            describe_noted(noted, joined)
+            while later.entries and (later.entries[0][0] <= left or left == BATCH_BYTES):
+                size, describe = later.entries.popleft()
                 left -= size
-                if added := describe(values):
-                    counted += added
-                    described += 1
+                describe(joined)
         finally:
-            if described:
-                self._quota.charge(workspace, counted)
-                self._joined += 1  # so that a response which replaces one of them leaves the others alone
-                one = WaitingResponse(f"joined {self._joined}", workspace, values, counted)
-                one.others, one.since = described - 1, self._later_since
-                self._put(one)
+            if joined.number:
+                self._quota.charge(workspace, joined.counted)
+                self._put(joined)
 
     def add_now(self, one: WaitingResponse) -> bool | None:
         """Queue a response; False if its workspace keeps too much, None if it has to wait for the store: `add` it."""
@@ -170,10 +176,15 @@ class ResponseQueue:
     def _put(self, one: WaitingResponse) -> None:
         if (former := self._waiting.get(one.key)) is not None:
             self._remove(former)
+        if one.shared and not self._values:
+            self._sharing.append(one)
+        else:
+            one.unshare()  # it comes after others, which counts where their keys are the same
         self._waiting[one.key] = one
         self._values.update(one.values)
-        self._bytes += one.weight
-        self._held[one.workspace] += one.weight
+        one.held = one.weight
+        self._bytes += one.held
+        self._held[one.workspace] += one.held
 
     def _is_full(self, one: WaitingResponse) -> bool:
         return self._bytes + one.weight > MAX_WAITING or self._held[one.workspace] + one.weight > MAX_SHARE
@@ -192,9 +203,11 @@ class ResponseQueue:
 
     async def _write(self, batch: Sequence[WaitingResponse]) -> None:
         values: dict[str, bytes] = {}
+        shared: list[SharedValue] = []
         for one in batch:
             values.update(one.values)
-        await self._store.append_many(values, self._ttl)
+            shared += one.shared
+        await self._store.append_many(values, self._ttl, shared)
         if len(batch) == len(self._waiting) and all(map(is_, batch, self._waiting.values())):
             self._remove_all()
             return
@@ -205,16 +218,19 @@ class ResponseQueue:
     def _remove_all(self) -> None:
         """Nothing came while the last batch was written: that is the rule, and costs less than one by one."""
         self._waiting.clear()
+        self._sharing.clear()
         self._values.clear()
         self._held.clear()
         self._bytes = 0
 
     def _remove(self, one: WaitingResponse) -> None:
         del self._waiting[one.key]
-        self._bytes -= one.weight
-        self._held[one.workspace] -= one.weight
+        self._bytes -= one.held
+        self._held[one.workspace] -= one.held
         if not self._held[one.workspace]:
             del self._held[one.workspace]
+        if one in self._sharing:
+            self._sharing.remove(one)
         for key, value in one.values.items():
             if self._values.get(key) is value:  # else a later response has it too
                 del self._values[key]

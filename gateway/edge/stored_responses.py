@@ -14,7 +14,8 @@ from gateway.conversation.dialects.responses.echoed import EchoedFields
 from gateway.conversation.dialects.responses.items import NO_RESPONSE, UNREADABLE_ITEM, decode_object
 from gateway.conversation.hidden_turns import ConversationOwner
 from gateway.conversation.relay import check_reply
-from gateway.conversation.stored_responses import ResponseRecord, StoredResponses
+from gateway.conversation.response_record import ResponseRecord
+from gateway.conversation.stored_responses import StoredResponses
 from gateway.domain.upstream import UpstreamRequest
 from gateway.edge.access import Caller, get_caller
 from gateway.edge.limits import RateLimiter

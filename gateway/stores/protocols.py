@@ -20,6 +20,23 @@ UNUSED_SECONDS = 30 * 86_400.0  # how long a vector is kept after its last use
 TOUCH_SECONDS = 86_400.0  # the last use of a vector is recorded once a day at most
 
 
+class SharedValue(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A value that stands under several keys, which begin alike."""
+
+    start: str
+    ends: str  # of the keys: ASCII, with a space between them
+    value: bytes
+
+    def has(self, key: str) -> bool:
+        end = key[len(self.start) :]
+        return key.startswith(self.start) and " " not in end and f" {end} " in f" {self.ends} "
+
+
+def join_values(values: Mapping[str, bytes], shared: Sequence[SharedValue]) -> dict[str, bytes]:
+    """All of them, each under its own key."""
+    return {**{one.start + end: one.value for one in shared for end in one.ends.split(" ")}, **values}
+
+
 class EphemeralStore(Protocol):
     """Key-values that may expire: hidden turns, copies of web pages, the workspace secret, counters, leases."""
 
@@ -30,8 +47,10 @@ class EphemeralStore(Protocol):
         """
         ...
 
-    async def append_many(self, values: Mapping[str, bytes], ttl: float) -> None:
+    async def append_many(self, values: Mapping[str, bytes], ttl: float, shared: Sequence[SharedValue] = ()) -> None:
         """Store several values for `ttl` seconds in one step, all or none, replacing any that were appended before.
+
+        Where a key stands in several of them, `values` counts, then the last of `shared`.
 
         For values that are written much more often than read. Only `find_appended` finds them: their keys are not
         used with the other methods.

@@ -7,6 +7,7 @@ from typing import Any, Self
 from gateway.domain.redis_address import RedisAddress
 from gateway.errors import StoreError
 from gateway.stores.codec import encode_text
+from gateway.stores.protocols import SharedValue, join_values
 from gateway.stores.redis_connection import DEFAULT_TIMEOUTS, KEY_PREFIX, RedisConnection, RedisTimeouts
 from gateway.stores.redis_scripts import ADD_MANY, LEASE
 
@@ -33,12 +34,12 @@ class RedisEphemeralStore:
         expiry = None if ttl is None else to_milliseconds(ttl)
         await self.connection.call(lambda: self._client.set(encode_key(key), value, px=expiry))
 
-    async def append_many(self, values: Mapping[str, bytes], ttl: float) -> None:
+    async def append_many(self, values: Mapping[str, bytes], ttl: float, shared: Sequence[SharedValue] = ()) -> None:
         expiry = to_milliseconds(ttl)
 
         async def work() -> None:
             async with self._client.pipeline(transaction=True) as steps:
-                for key, value in values.items():
+                for key, value in join_values(values, shared).items():
                     steps.set(encode_key(key), value, px=expiry)
                 await steps.execute()
 

@@ -1,26 +1,31 @@
 """Values that are written all the time and seldom read: appended in batches, and indexed many at a time.
 
 An index with random keys changes a page for each of them, and each page is written twice. Here the values of a batch
-are appended in a few rows, and the hashes of their keys to a list. When the list is long, it is sorted into a segment
-of the index, so that a page changes once for many keys. Segments are bounded: a write costs the same however much is
-kept. A search looks into the list and into every segment; the key beside the value tells whether it is the right one.
+are appended in a few rows, and the hashes of their keys to a list. When the list is long, it is sorted into the buckets
+of a segment of the index, so that a page changes once for many keys. Segments are bounded: a write costs the same
+however much is kept. A search looks into the list and into one bucket of every segment; the key beside the value tells
+whether it is the right one.
 """
 
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import takewhile
+from itertools import chain, takewhile
 from struct import Struct, pack, unpack
 from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
 
+from gateway.stores.protocols import SharedValue
 from gateway.stores.sqlite_connection import SWEEP_SECONDS, insert_rows, split_keys
 
 ROW_BYTES = 3600  # of the values that share a row: it fits into a page, and whoever wants one of them reads no more
 LISTED_BYTES = 3000  # of hashes in a row of the list: with the next batch they still fit into a page
-LISTED_ROWS = 20  # about 8,000 hashes, for which a search takes some 20 µs
-SEGMENT_SIZE = 65_536  # hashes; about 300 pages, of which most change when the list is sorted in
+LISTED_ROWS = 20  # of that size: about 8,000 hashes, for which a search takes some 20 µs
+SEGMENT_SIZE = (
+    49_152  # hashes after which the list makes another segment: up to 57,000, so that most buckets fit a page
+)
+BUCKETS = 128  # of a segment; each of them changes when the list is sorted in
 SWEPT_ROWS, SWEPT_HASHES = 50, 2000  # per sweep, so that no single write pays for a large backlog
 
 FIND_LAST_ROW = "SELECT max(number) FROM batch_rows"
@@ -33,9 +38,12 @@ CLEAR_LIST = "DELETE FROM batch_hashes"
 FIND_LAST_SEGMENT = "SELECT segment, size FROM batch_segments ORDER BY segment DESC LIMIT 1"
 PUT_SEGMENT = """INSERT INTO batch_segments (segment, size, newest) VALUES (?, ?, ?)
     ON CONFLICT (segment) DO UPDATE SET size = size + excluded.size, newest = excluded.newest"""
-# One statement for all: binding each of them would cost more than it takes SQLite to parse them.
-PUT_INDEXED = """INSERT OR IGNORE INTO batch_index (segment, hash, number)
-    SELECT ?, value >> 32, value & 0xFFFFFFFF FROM json_each(?)"""
+PUT_BUCKETS = "INSERT OR REPLACE INTO batch_buckets (id, hashes) VALUES {}"
+READ_SEGMENT = "SELECT id, hashes FROM batch_buckets WHERE id BETWEEN ? AND ?"
+LIST_SEGMENTS = "SELECT segment FROM batch_segments"
+READ_BUCKETS = "SELECT hashes FROM batch_buckets WHERE id IN ({marks})"
+DROP_BUCKETS = "DELETE FROM batch_buckets WHERE id BETWEEN ? AND ?"
+# Earlier releases had a row for each hash in segments that may have both.
 # The order of the tables is given: one search per segment and hash, whatever the planner knows about their sizes.
 FIND_INDEXED = """SELECT hash, number FROM batch_segments CROSS JOIN batch_index USING (segment)
     WHERE hash IN ({marks})"""
@@ -49,10 +57,18 @@ DROP_SEGMENT = "DELETE FROM batch_segments WHERE segment = ?"
 LISTED_BITS = 32  # of the number of a row, above which the hash of a key is in the list
 LISTED = Struct("<Q")
 HASH = Struct("<I")
+SHARED = b"\xff"  # which is no key: shared values stand there in a row
 
 _encode = msgspec.msgpack.Encoder().encode
-_encode_json = msgspec.json.Encoder().encode
 _decode = msgspec.msgpack.Decoder(dict[bytes, bytes]).decode
+_decode_shared = msgspec.msgpack.Decoder(list[SharedValue]).decode
+
+
+class EncodedRow(NamedTuple):
+    """The keys of a row, and their values with them."""
+
+    keys: list[bytes]
+    body: bytes
 
 
 class BatchRow(NamedTuple):
@@ -60,6 +76,13 @@ class BatchRow(NamedTuple):
 
     expires: float
     values: dict[bytes, bytes]
+
+    def find(self, key: bytes) -> bytes | None:
+        value = self.values.get(key)
+        if value is None and SHARED in self.values:
+            name = key.decode(errors="replace")
+            return next((one.value for one in reversed(_decode_shared(self.values[SHARED])) if one.has(name)), None)
+        return value
 
 
 class BatchSweeper:
@@ -78,18 +101,23 @@ class BatchSweeper:
             self._next = now + SWEEP_SECONDS if is_done else now
 
 
-def append_batch(connection: sqlite3.Connection, values: Mapping[bytes, bytes], expires: float) -> None:
+def append_batch(
+    connection: sqlite3.Connection,
+    values: Mapping[bytes, bytes],
+    expires: float,
+    shared: Sequence[SharedValue] = (),
+) -> None:
     """Store these values, within a transaction."""
     first = _find_last_row(connection) + 1
     rows: list[object] = []
     hashes: list[int] = []
-    for number, part in enumerate(split_rows(values), first):
-        rows += (number, expires, _encode(part))
-        hashes += [hash_key(key) << LISTED_BITS | number for key in part]
+    for number, row in enumerate(chain(share_rows(shared), split_rows(values)), first):
+        rows += (number, expires, row.body)
+        hashes += [hash_key(key) << LISTED_BITS | number for key in row.keys]
     insert_rows(connection, PUT_ROWS, rows, 3)
     position, listed = connection.execute(FIND_LAST_LISTED).fetchone() or (0, b"")
     if len(listed) >= LISTED_BYTES:
-        position, listed = position + 1, b""
+        position, listed = position + len(listed) // LISTED_BYTES, b""
     connection.execute(PUT_LISTED, (position, listed + pack(f"<{len(hashes)}Q", *hashes)))
     if position >= LISTED_ROWS:
         index_listed(connection)
@@ -98,21 +126,42 @@ def append_batch(connection: sqlite3.Connection, values: Mapping[bytes, bytes], 
 def index_listed(connection: sqlite3.Connection) -> None:
     """Move the list into the index."""
     data = _read_list(connection)
-    listed = sorted(unpack(f"<{len(data) // LISTED.size}Q", data))
     segment, size = connection.execute(FIND_LAST_SEGMENT).fetchone() or (0, 0)
     if size >= SEGMENT_SIZE:
         segment += 1
-    connection.execute(PUT_SEGMENT, (segment, len(listed), _find_last_row(connection)))
-    connection.execute(PUT_INDEXED, (segment, _encode_json(listed).decode()))
+    buckets: dict[int, list[int]] = {}
+    for one in unpack(f"<{len(data) // LISTED.size}Q", data):
+        buckets.setdefault(find_bucket(segment, one >> LISTED_BITS), []).append(one)
+    former = dict(connection.execute(READ_SEGMENT, find_buckets(segment)))
+    rows: list[object] = []
+    for bucket, listed in sorted(buckets.items()):
+        rows += (bucket, former.get(bucket, b"") + pack(f"<{len(listed)}Q", *listed))
+    insert_rows(connection, PUT_BUCKETS, rows, 2)
+    connection.execute(PUT_SEGMENT, (segment, len(data) // LISTED.size, _find_last_row(connection)))
     connection.execute(CLEAR_LIST)
+
+
+def find_bucket(segment: int, hash: int) -> int:
+    """The bucket of a segment in which a hash stands."""
+    return segment * BUCKETS + hash % BUCKETS
+
+
+def find_buckets(segment: int) -> tuple[int, int]:
+    """The first and the last bucket of a segment."""
+    return find_bucket(segment, 0), find_bucket(segment, BUCKETS - 1)
 
 
 def find_values(connection: sqlite3.Connection, keys: Sequence[bytes], now: float) -> dict[bytes, bytes]:
     """The live values among those with these keys; of several with the same key, the last one counts."""
     hashes = {key: hash_key(key) for key in keys}
     # The list comes first: what is moved into the index meanwhile is found twice rather than never.
-    numbers = _search_list(connection, set(hashes.values()))
-    for hash, number in _search_index(connection, list(numbers)):
+    numbers: dict[int, list[int]] = {hash: [] for hash in hashes.values()}
+    listed = _read_list(connection)
+    segments = [segment for (segment,) in connection.execute(LIST_SEGMENTS)]
+    for hash, rows_with_it in numbers.items():
+        for some in (listed, *_read_buckets(connection, segments, hash)):
+            rows_with_it += find_numbers(some, hash)
+    for hash, number in _search_former(connection, list(numbers)):
         numbers[hash].append(number)
     rows: dict[int, BatchRow | None] = {}
     found: dict[bytes, bytes] = {}
@@ -121,7 +170,7 @@ def find_values(connection: sqlite3.Connection, keys: Sequence[bytes], now: floa
             if number not in rows:
                 rows[number] = _read_row(connection, number)
             row = rows[number]
-            if row is not None and (value := row.values.get(key)) is not None:
+            if row is not None and (value := row.find(key)) is not None:
                 if row.expires > now:
                     found[key] = value
                 break
@@ -133,36 +182,73 @@ def hash_key(key: bytes) -> int:
     return crc32(key) >> 1
 
 
-def split_rows(values: Mapping[bytes, bytes]) -> Iterator[dict[bytes, bytes]]:
+def split_rows(values: Mapping[bytes, bytes]) -> Iterator[EncodedRow]:
     """As many values at once as make a row."""
     part: dict[bytes, bytes] = {}
     size = 0
     for key, value in values.items():
         size += len(key) + len(value)
         if size > ROW_BYTES and part:
-            yield part
+            yield EncodedRow(list(part), _encode(part))
             part, size = {}, len(key) + len(value)
         part[key] = value
-    yield part
+    if part:
+        yield EncodedRow(list(part), _encode(part))
 
 
-def _search_list(connection: sqlite3.Connection, hashes: set[int]) -> dict[int, list[int]]:
-    """The rows that may have values with these hashes, as far as they are listed."""
-    numbers: dict[int, list[int]] = {hash: [] for hash in hashes}
-    listed = _read_list(connection)
-    for hash, found in numbers.items():
-        mark, start = HASH.pack(hash), 0
-        while (start := listed.find(mark, start + 1)) >= 0:
-            if start % LISTED.size == HASH.size:  # its number comes before it
-                found += HASH.unpack_from(listed, start - HASH.size)
-    return numbers
+def share_rows(shared: Sequence[SharedValue]) -> Iterator[EncodedRow]:
+    """As many shared values at once as make a row; one with many keys takes several."""
+    part: list[SharedValue] = []
+    size = 0
+    for one in chain.from_iterable(map(split_shared, shared)):
+        size += len(one.start) + len(one.ends) + len(one.value)
+        if size > ROW_BYTES and part:
+            yield encode_shared(part)
+            part, size = [], len(one.start) + len(one.ends) + len(one.value)
+        part.append(one)
+    if part:
+        yield encode_shared(part)
+
+
+def split_shared(one: SharedValue) -> Iterator[SharedValue]:
+    """The same value with so many keys at once that they fit into a row."""
+    if len(one.ends) <= ROW_BYTES:
+        yield one
+        return
+    ends = one.ends.split(" ")
+    per_row = max(1, ROW_BYTES // (max(map(len, ends)) + 1))
+    for at in range(0, len(ends), per_row):
+        yield SharedValue(one.start, " ".join(ends[at : at + per_row]), one.value)
+
+
+def encode_shared(part: Sequence[SharedValue]) -> EncodedRow:
+    keys: list[bytes] = []
+    for one in part:
+        start = one.start.encode()
+        keys += [start + end for end in one.ends.encode().split(b" ")]
+    return EncodedRow(keys, _encode({SHARED: _encode(part)}))
+
+
+def find_numbers(listed: bytes, hash: int) -> Iterator[int]:
+    """The rows that may have values with this hash, as far as they are listed here."""
+    mark, start = HASH.pack(hash), 0
+    while (start := listed.find(mark, start + 1)) >= 0:
+        if start % LISTED.size == HASH.size:  # its number comes before it
+            yield from HASH.unpack_from(listed, start - HASH.size)
 
 
 def _read_list(connection: sqlite3.Connection) -> bytes:
     return b"".join(data for (data,) in connection.execute(READ_LIST))
 
 
-def _search_index(connection: sqlite3.Connection, hashes: Sequence[int]) -> Iterator[tuple[int, int]]:
+def _read_buckets(connection: sqlite3.Connection, segments: Sequence[int], hash: int) -> Iterator[bytes]:
+    """The bucket of each segment in which a hash would stand."""
+    for some in split_keys([find_bucket(segment, hash) for segment in segments]):
+        for (hashes,) in connection.execute(READ_BUCKETS.format(marks=",".join("?" * len(some))), some):
+            yield hashes
+
+
+def _search_former(connection: sqlite3.Connection, hashes: Sequence[int]) -> Iterator[tuple[int, int]]:
     for some in split_keys(hashes):
         yield from connection.execute(FIND_INDEXED.format(marks=",".join("?" * len(some))), some)
 
@@ -190,6 +276,7 @@ def _drop_segment(connection: sqlite3.Connection) -> bool:
     old = connection.execute(FIND_OLD_SEGMENT).fetchone()
     if old is None:
         return True
+    connection.execute(DROP_BUCKETS, find_buckets(*old))
     if connection.execute(DROP_INDEXED, (*old, SWEPT_HASHES)).rowcount < SWEPT_HASHES:
         connection.execute(DROP_SEGMENT, old)
     return False

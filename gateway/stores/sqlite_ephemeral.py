@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from gateway.stores.codec import encode_text, parse_counter
+from gateway.stores.protocols import SharedValue
 from gateway.stores.sqlite_batches import BatchSweeper, append_batch, find_values
 from gateway.stores.sqlite_connection import ExpirySweeper, SqliteThreads, split_keys, transaction
 
@@ -45,15 +46,15 @@ class SqliteEphemeralStore:
 
         await self.threads.writer.run(work)
 
-    async def append_many(self, values: Mapping[str, bytes], ttl: float) -> None:
-        if not values:
+    async def append_many(self, values: Mapping[str, bytes], ttl: float, shared: Sequence[SharedValue] = ()) -> None:
+        if not values and not shared:
             return
         now = self._clock()
 
         def work(connection: sqlite3.Connection) -> None:
             encoded = {encode_text(key): value for key, value in values.items()}
             with transaction(connection):
-                append_batch(connection, encoded, now + ttl)
+                append_batch(connection, encoded, now + ttl, shared)
                 self._batch_sweeper.sweep(connection, now)
 
         await self.threads.writer.run(work)

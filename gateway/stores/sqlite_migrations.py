@@ -75,6 +75,8 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
             segment INTEGER NOT NULL, hash INTEGER NOT NULL, number INTEGER NOT NULL,
             PRIMARY KEY (segment, hash, number)) WITHOUT ROWID""",
     ),
+    # Hashes of a segment in few rows, which took one each in batch_index; `id` has the number of the segment in it.
+    ("CREATE TABLE batch_buckets (id INTEGER PRIMARY KEY, hashes BLOB NOT NULL)",),
 )
 
 VECTOR_MIGRATIONS: tuple[tuple[str, ...], ...] = (

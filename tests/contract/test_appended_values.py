@@ -12,7 +12,7 @@ from msgspec import msgpack
 
 from gateway.domain.redis_address import redis_address
 from gateway.stores import sqlite_batches
-from gateway.stores.protocols import EphemeralStore
+from gateway.stores.protocols import EphemeralStore, SharedValue
 from gateway.stores.redis_connection import RedisTimeouts
 from gateway.stores.redis_ephemeral import RedisEphemeralStore
 from gateway.stores.sqlite_ephemeral import SqliteEphemeralStore
@@ -69,6 +69,17 @@ async def test_nothing_may_be_appended_and_asked_for(store: EphemeralStore) -> N
     assert await store.find_appended(["a"]) == {}
 
 
+async def test_a_value_may_stand_under_several_keys(store: EphemeralStore) -> None:
+    ends = [f"{number}" for number in range(1000)]
+    shared = [SharedValue("a:", " ".join(ends), b"1"), SharedValue("", "b c", b"2"), SharedValue("a:", "7 8 b", b"3")]
+    await store.append_many({"a:8": b"4"}, 10, shared)
+    keys = ["a:0", "a:7", "a:8", "a:999", "a:1000", "a:b", "b", "c", "a:0 1", "a:", "", "a", "b c"]
+    expected = {"a:0": b"1", "a:7": b"3", "a:8": b"4", "a:999": b"1", "a:b": b"3", "b": b"2", "c": b"2"}
+    assert await store.find_appended(keys) == expected
+    await store.append_many({"a:0": b"-"}, 10)
+    assert await store.find_appended(["a:0", "a:1"]) == {"a:0": b"-", "a:1": b"1"}
+
+
 async def test_appended_keys_and_values_are_any(store: EphemeralStore) -> None:
     keys = ["", " ", "a/b", "'; --", "nai\u0308ve", "🧭", "a\x00b", "\ud800", "x" * 10_000]
     values = dict(zip(keys, [b"", b"\x00", bytes(range(256)) * 100, *(b"%d" % n for n in range(6))], strict=True))
@@ -94,8 +105,17 @@ class Expected:
         keys = self.chance.sample(KEYS, self.chance.randint(1, 5))
         values = {key: self.chance.randbytes(self.chance.choice((0, 1, 9, 60))) for key in keys}
         ttl = self.chance.choice((10, 30, 60))
-        await self.store.append_many(values, ttl)
+        shared = [self.share() for _ in range(self.chance.randint(0, 2))]
+        await self.store.append_many(values, ttl, shared)
+        for one in shared:
+            self._kept |= {one.start + end: (one.value, self._clock.now + ttl) for end in one.ends.split(" ")}
         self._kept |= {key: (value, self._clock.now + ttl) for key, value in values.items()}
+
+    def share(self) -> SharedValue:
+        start = self.chance.choice(("", "key/", "key/1"))
+        ends = [key.removeprefix(start) for key in KEYS if key.startswith(start)]
+        some = self.chance.sample(ends, self.chance.randint(1, len(ends)))
+        return SharedValue(start, " ".join(some), self.chance.randbytes(self.chance.choice((0, 9, 60))))
 
     async def delete(self) -> None:
         """As responses are deleted."""
@@ -154,7 +174,8 @@ def drop_any(connection: sqlite3.Connection, now: float) -> bool:
 
 def drop_segment(connection: sqlite3.Connection) -> bool:
     """A mutant: forgets a part of the index whose rows are still there."""
-    connection.execute("DELETE FROM batch_index WHERE segment = (SELECT min(segment) FROM batch_segments)")
+    oldest = "SELECT min(segment) FROM batch_segments"
+    connection.execute(f"DELETE FROM batch_buckets WHERE id / {sqlite_batches.BUCKETS} = ({oldest})")
     return True
 
 
@@ -170,6 +191,7 @@ MUTANTS: list[tuple[str, Callable[..., object]]] = [
     ("_drop_segment", drop_segment),
     ("_decode", lambda body: AnyValue(msgpack.decode(body))),
     ("hash_key", lambda key: random.getrandbits(2)),
+    ("_decode_shared", lambda body: msgpack.decode(body, type=list[SharedValue])[::-1]),
     ("index_listed", lambda connection: connection.execute(sqlite_batches.CLEAR_LIST)),
 ]
 

@@ -10,7 +10,8 @@ from pydantic import BaseModel
 
 from gateway.conversation.dialects.responses.dialect import RESPONSES
 from gateway.conversation.dialects.responses.references import find_references, resolve_references
-from gateway.conversation.stored_responses import ResponseRecord, StoredResponses
+from gateway.conversation.response_record import ResponseRecord
+from gateway.conversation.stored_responses import StoredResponses
 from gateway.domain.agent import Prompt
 from gateway.domain.resource import Mode, Resource, ResourceKind
 from gateway.domain.retriever import FoundPassage

@@ -22,7 +22,8 @@ from gateway.conversation.dialects.responses.continuation import resume, screen
 from gateway.conversation.dialects.responses.dialect import RESPONSES
 from gateway.conversation.hidden_turns import ConversationOwner
 from gateway.conversation.history_hash import find_keys
-from gateway.conversation.stored_responses import ResponseRecord, StoredResponses, decode_record
+from gateway.conversation.response_record import ResponseRecord, decode_record
+from gateway.conversation.stored_responses import StoredResponses
 from gateway.domain.chat import ChatRequest
 from gateway.domain.content import NodeContent, NodeLink
 from gateway.domain.content_names import ContentNames

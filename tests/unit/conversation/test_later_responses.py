@@ -2,25 +2,28 @@
 
 import asyncio
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from time import monotonic
 
 import pytest
 
 from gateway.conversation import response_queue
 from gateway.conversation.hidden_turns import ConversationOwner
+from gateway.conversation.noted_responses import NotedResponse
+from gateway.conversation.response_keys import get_key_start
 from gateway.conversation.response_queue import (
     LATE_SECONDS,
     MAX_LATER,
-    OVERHEAD,
-    Describe,
+    TOGETHER,
     ResponseQueue,
-    WaitingResponse,
 )
 from gateway.conversation.response_quota import ResponseQuota
-from gateway.conversation.stored_responses import StoredResponses, UpstreamResponse
+from gateway.conversation.response_record import SAME_ID, ResponseRecord, encode_record
+from gateway.conversation.stored_responses import StoredResponses
+from gateway.conversation.waiting_responses import OVERHEAD, Describe, WaitingResponse
 from gateway.errors import StoreError
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
+from gateway.stores.protocols import SharedValue
 
 ME = ConversationOwner("default", "key")
 
@@ -28,10 +31,10 @@ ME = ConversationOwner("default", "key")
 class FallibleStore(MemoryEphemeralStore):
     down = False
 
-    async def append_many(self, values: Mapping[str, bytes], ttl: float) -> None:
+    async def append_many(self, values: Mapping[str, bytes], ttl: float, shared: Sequence[SharedValue] = ()) -> None:
         if self.down:
             raise StoreError("down")
-        await super().append_many(values, ttl)
+        await super().append_many(values, ttl, shared)
 
 
 @pytest.fixture
@@ -40,18 +43,30 @@ def store() -> FallibleStore:
 
 
 @pytest.fixture
+def stored(store: FallibleStore) -> StoredResponses:
+    return StoredResponses(store)
+
+
+@pytest.fixture
 def queue(store: FallibleStore) -> ResponseQueue:
     return ResponseQueue(store, 60.0, ResponseQuota(store, 60.0))
 
 
 def later(key: str, size: int = 100, made: list[str] | None = None) -> Describe:
-    def describe(values: dict[str, bytes]) -> int:
+    def describe(joined: WaitingResponse) -> None:
         if made is not None:
             made.append(key)
-        values[key] = b"x" * size
-        return size
+        joined.values[key] = b"x" * size
+        joined.counted += size
+        joined.number += 1
 
     return describe
+
+
+def note(stored: StoredResponses, identity: str, model: str = "m", owner: ConversationOwner = ME) -> None:
+    later = stored.queue.reserve(owner.workspace, 1000)
+    assert later is not None
+    later.noted.append(NotedResponse(get_key_start(owner), identity, [f"msg_{identity}"], model, None))
 
 
 def now(key: str, size: int) -> WaitingResponse:
@@ -80,16 +95,100 @@ async def test_what_comes_later_replaces_what_came_before(queue: ResponseQueue, 
 
 async def test_one_that_was_deleted_at_once_does_not_come_back(store: FallibleStore) -> None:
     stored = StoredResponses(store)
-    response = UpstreamResponse(ME, "m", "resp_1", "a", ["msg_a"], None)
-    assert stored.queue.add_later("default", response.measure(), response.describe)
+    note(stored, "a")
     assert await stored.find_items(ME, ["msg_a"]) == {"msg_a": None}
     await stored.delete(ME, "a")
     await stored.queue.flush()
     assert await stored.find(ME, "a") is None
 
 
+async def test_those_that_differ_by_their_ids_alone_have_one_record(store: FallibleStore) -> None:
+    stored, other = StoredResponses(store), ConversationOwner("default", "other")
+    for number in range(TOGETHER - 3):
+        note(stored, f"r{number}")
+    note(stored, "r0", "n")  # the upstream repeats an id: the last one counts
+    note(stored, "résumé")
+    note(stored, "x", owner=other)
+    assert (len(stored.queue), stored.queue._waiting) == (TOGETHER, {})
+    stored.queue.settle()
+    [joined] = stored.queue._waiting.values()
+    assert len(joined.shared) == 5  # two records and their items, of another owner one
+    assert (len(stored.queue), stored.queue._values) == (TOGETHER - 1, joined.values)
+    for _ in range(2):
+        found = await stored.find_many(ME, ["r0", "r1", "résumé", "x", "r"])
+        assert found == [
+            ResponseRecord("n", "r0"),
+            ResponseRecord("m", "r1"),
+            ResponseRecord("m", "résumé"),
+            None,
+            None,
+        ]
+        assert await stored.find_many(other, ["x", "r0"]) == [ResponseRecord("m", "x"), None]
+        items = ["msg_r0", "msg_résumé", "msg_x", "r0", "msg_r0 msg_r1"]
+        assert await stored.find_items(ME, items) == {"msg_r0": None, "msg_résumé": None}
+        await stored.queue.flush()
+        assert (len(stored.queue), stored.queue._bytes, stored.queue._sharing) == (0, 0, [])
+
+
+async def test_many_of_a_workspace_are_described_at_once(stored: StoredResponses) -> None:
+    for number in range(TOGETHER + 1):
+        note(stored, f"r{number}")
+    queue = stored.queue
+    assert (len(queue._waiting), queue._later["default"].number, len(queue)) == (1, 1, TOGETHER + 1)
+    assert queue._later_bytes == queue._later["default"].size
+    await queue.flush()
+    assert (len(queue), queue._bytes, queue._later_bytes, dict(queue._held)) == (0, 0, 0, {})
+    assert None not in await stored.find_many(ME, [f"r{number}" for number in range(TOGETHER + 1)])
+
+
+@pytest.mark.parametrize("looks", [True, False])
+async def test_of_a_noted_and_another_response_the_later_one_counts(stored: StoredResponses, looks: bool) -> None:
+    """Whether or not somebody has looked for one meanwhile."""
+    note(stored, "a", "first")
+    note(stored, "b", "first")
+    for identity in "ac":
+        assert await stored.keep(ME, identity, ResponseRecord("second", ""))
+        if looks:
+            assert await stored.find(ME, "a") == ResponseRecord("second", "")
+    note(stored, "c", "third")
+    note(stored, "d", "third")
+    for _ in range(2):
+        found = await stored.find_many(ME, "abcd")
+        assert [one and one.model for one in found] == ["second", "first", "third", "third"]
+        await stored.queue.flush()
+    assert (len(stored.queue), stored.queue._bytes, dict(stored.queue._held)) == (0, 0, {})
+
+
+async def test_one_that_is_replaced_while_it_is_written_stays(stored: StoredResponses, store: FallibleStore) -> None:
+    append_many = store.append_many
+
+    async def look_meanwhile(values: Mapping[str, bytes], ttl: float, shared: Sequence[SharedValue] = ()) -> None:
+        store.append_many = append_many  # type: ignore[method-assign]
+        note(stored, "a", "second")
+        assert await stored.find(ME, "a") == ResponseRecord("second", "a")
+        await append_many(values, ttl, shared)
+
+    store.append_many = look_meanwhile  # type: ignore[method-assign]
+    note(stored, "a", "first")
+    await stored.queue.flush()
+    assert (await stored.find(ME, "a"), len(stored.queue)) == (ResponseRecord("second", "a"), 1)
+    await stored.queue.flush()
+    assert (await stored.find(ME, "a"), len(stored.queue)) == (ResponseRecord("second", "a"), 0)
+    assert (stored.queue._bytes, stored.queue._values, stored.queue._sharing) == (0, {}, [])
+
+
+async def test_what_is_shared_counts_once(store: FallibleStore) -> None:
+    stored = StoredResponses(store, 3600.0, lambda _: 10_000)
+    assert await stored.quota.add("default", 0)
+    for number in range(9):
+        note(stored, f"r{number}")
+    stored.queue.settle()
+    record = len(encode_record(ResponseRecord("m", SAME_ID)))
+    assert await stored.count_bytes("default") == record + 9 * len("r0" + "msg_r0")
+
+
 async def test_one_that_nobody_could_continue_is_dropped(queue: ResponseQueue) -> None:
-    assert queue.add_later("w", 100, lambda _: 0)
+    assert queue.add_later("w", 100, lambda _: None)
     await queue.flush()
     assert len(queue) == 0
 
@@ -97,7 +196,7 @@ async def test_one_that_nobody_could_continue_is_dropped(queue: ResponseQueue) -
 async def test_one_that_cannot_be_described_does_not_keep_the_others(
     queue: ResponseQueue, store: FallibleStore
 ) -> None:
-    def fail(values: dict[str, bytes]) -> int:
+    def fail(joined: WaitingResponse) -> None:
         raise ZeroDivisionError
 
     for describe in (later("a"), fail, later("b")):
@@ -140,7 +239,7 @@ async def test_nothing_is_left_for_later_while_the_store_is_late(queue: Response
 
 async def test_it_waits_since_it_was_queued(queue: ResponseQueue) -> None:
     assert queue.add_later("w", 100, later("a"))
-    queue._later_since = monotonic() - 2 * LATE_SECONDS
+    queue._later["w"].since = monotonic() - 2 * LATE_SECONDS
     await queue.flush()
     assert not queue.add_later("w", 100, later("b"))  # that batch was late
 
@@ -153,7 +252,7 @@ async def test_what_is_large_is_described_now_and_much_of_it_soon(
     made: list[str] = []
     for key in "abc":
         assert queue.add_later("w", 100, later(key, made=made))
-    assert made == ["a", "b", "c"]
+    assert made == ["a", "b"]
 
 
 async def test_a_workspace_does_not_fill_the_queue(queue: ResponseQueue, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,11 +314,11 @@ async def test_one_that_replaces_a_joined_one_leaves_the_others(queue: ResponseQ
 async def test_what_is_queued_while_a_joined_batch_is_written_stays(queue: ResponseQueue, store: FallibleStore) -> None:
     append_many = store.append_many
 
-    async def add_meanwhile(values: Mapping[str, bytes], ttl: float) -> None:
+    async def add_meanwhile(values: Mapping[str, bytes], ttl: float, shared: Sequence[SharedValue] = ()) -> None:
         store.append_many = append_many  # type: ignore[method-assign]
         assert queue.add_now(now("b", 2))
         assert queue.add_later("w", 100, later("c"))
-        await append_many(values, ttl)
+        await append_many(values, ttl, shared)
 
     store.append_many = add_meanwhile  # type: ignore[method-assign]
     for key in "ab":

@@ -7,11 +7,14 @@ import pytest
 
 from gateway.conversation import response_queue, response_quota
 from gateway.conversation.hidden_turns import ConversationOwner
-from gateway.conversation.response_queue import LATE_SECONDS, ResponseQueue, WaitingResponse
+from gateway.conversation.response_queue import LATE_SECONDS, ResponseQueue
 from gateway.conversation.response_quota import ResponseQuota
-from gateway.conversation.stored_responses import LOOK_AGAIN, ResponseRecord, StoredResponses
+from gateway.conversation.response_record import ResponseRecord
+from gateway.conversation.stored_responses import LOOK_AGAIN, StoredResponses
+from gateway.conversation.waiting_responses import WaitingResponse
 from gateway.errors import StoreError, StoreUnavailable
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
+from gateway.stores.protocols import SharedValue
 
 ME = ConversationOwner("default", "key")
 RECORD = ResponseRecord("m", "resp_1")
@@ -27,13 +30,13 @@ class WatchedStore(MemoryEphemeralStore):
         self.down = False
         self.gate: asyncio.Event | None = None
 
-    async def append_many(self, values: Mapping[str, bytes], ttl: float) -> None:
+    async def append_many(self, values: Mapping[str, bytes], ttl: float, shared: Sequence[SharedValue] = ()) -> None:
         if self.gate is not None:
             await self.gate.wait()
         if self.down:
             raise StoreError("down")
         self.writes.append(len(values))
-        await super().append_many(values, ttl)
+        await super().append_many(values, ttl, shared)
 
     async def add_many(self, amounts: Mapping[str, int], ttl: float) -> dict[str, int]:
         if any(amounts.values()):

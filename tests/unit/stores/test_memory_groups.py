@@ -1,7 +1,8 @@
 """What one workspace keeps in a memory store does not displace what others need."""
 
 from gateway.conversation.hidden_turns import ConversationOwner
-from gateway.conversation.stored_responses import ResponseRecord, StoredResponses
+from gateway.conversation.response_record import ResponseRecord
+from gateway.conversation.stored_responses import StoredResponses
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gateway.errors import StoreError, StoreFull
@@ -17,6 +18,7 @@ from gateway.stores.sqlite_connection import SWEEP_SECONDS
 from gateway.stores.sqlite_ephemeral import SqliteEphemeralStore
 from gateway.stores.sqlite_migrations import MIGRATIONS, migrate
 
+BEFORE_BATCHES, BEFORE_BUCKETS = MIGRATIONS[:-2], MIGRATIONS[:-1]
 APPEND_FOR_EVER = """
 import asyncio, itertools, pathlib, sys
 from gateway.stores.sqlite_ephemeral import SqliteEphemeralStore
@@ -80,12 +82,32 @@ async def test_processes_that_share_a_file_find_each_others_values_at_once(
 
 async def test_what_an_earlier_release_wrote_is_found_until_it_expires_or_is_replaced(path: Path) -> None:
     old = sqlite3.connect(path, isolation_level=None)
-    migrate(old, MIGRATIONS[:-1])
+    migrate(old, BEFORE_BATCHES)
     old.execute("INSERT INTO ephemeral VALUES (x'61', x'31', 100), (x'62', x'32', 10), (x'63', x'33', 100)")
     old.close()
     store = await SqliteEphemeralStore.open(path, clock=lambda: 50.0)
     await store.append_many({"c": b"-"}, 60)
     assert await store.find_appended(["a", "b", "c"]) == {"a": b"1", "c": b"-"}
+    await store.close()
+
+
+async def test_what_an_earlier_release_indexed_hash_by_hash_is_found_and_leaves_the_file(path: Path) -> None:
+    old = sqlite3.connect(path, isolation_level=None)
+    migrate(old, BEFORE_BUCKETS)
+    for number, key in enumerate((b"a", b"b"), 1):
+        old.execute("INSERT INTO batch_rows VALUES (?, 100, ?)", (number, msgspec.msgpack.encode({key: key * 2})))
+        old.execute("INSERT INTO batch_index VALUES (0, ?, ?)", (hash_key(key), number))
+    old.execute("INSERT INTO batch_segments VALUES (0, 2, 2)")
+    old.close()
+    now = 50.0
+    store = await SqliteEphemeralStore.open(path, clock=lambda: now)
+    await store.append_many({"b": b"-"}, 3600)
+    assert await store.find_appended(["a", "b", "c"]) == {"a": b"aa", "b": b"-"}
+    now = 101.0 + SWEEP_SECONDS
+    for _ in range(3):
+        await store.append_many({"c": b"x"}, 60)
+    assert await store.find_appended(["a", "b", "c"]) == {"b": b"-", "c": b"x"}
+    assert await query(store, "SELECT count(*) FROM batch_index") == [(0,)]
     await store.close()
 
 
@@ -135,7 +157,7 @@ async def test_expired_batches_leave_the_file_in_bounded_steps(path: Path, monke
         await store.append_many({"kept": b"y"}, 3600)
     assert (await query(store, counts))[0] == (13, 2)  # the last segment still leads to some of them
     assert await store.find_appended(["0", "kept"]) == {"kept": b"y"}
-    assert await query(store, "SELECT count(DISTINCT segment) FROM batch_index") == [(2,)]
+    assert await query(store, "SELECT count(DISTINCT id / 128) FROM batch_buckets") == [(2,)]
     await store.close()
 
 

@@ -37,7 +37,7 @@ class EchoedFields:
     __slots__ = ("_fields",)
 
     def __init__(self, fields: Mapping[str, Raw]) -> None:
-        self._fields = ECHOED | self.select(fields)
+        self._fields = {name: fields.get(name, default) for name, default in ECHOED.items()}
 
     @staticmethod
     def select(fields: Mapping[str, Raw]) -> dict[str, Raw]:

@@ -21,15 +21,11 @@ from gateway.conversation.dialects.responses.transcript import is_unstored
 from gateway.conversation.hidden_turn import HiddenMessage
 from gateway.conversation.hidden_turns import ConversationOwner
 from gateway.conversation.loop import TurnLoop
-from gateway.conversation.response_queue import OVERHEAD, WaitingResponse
-from gateway.conversation.stored_responses import (
-    MAX_NAMED_ITEMS,
-    NULL,
-    RECORD_BYTES,
-    ResponseRecord,
-    StoredResponses,
-    UpstreamResponse,
-)
+from gateway.conversation.noted_responses import NotedResponse
+from gateway.conversation.response_keys import MAX_NAMED_ITEMS, get_key_start
+from gateway.conversation.response_record import NULL, RECORD_BYTES, ResponseRecord
+from gateway.conversation.stored_responses import StoredResponses
+from gateway.conversation.waiting_responses import OVERHEAD, WaitingResponse
 from gateway.domain.chat import ChatRequest, ContinuedResponses, OutgoingBody
 from gateway.domain.exchange import ClientWriter, Exchange, Reply, ReplyStream
 from gateway.errors import StoreError
@@ -59,67 +55,78 @@ class ResponseKeeper(msgspec.Struct):
     native: bool
     exchange: Exchange
 
-    async def keep(self, coming: Awaitable[Reply], loop: TurnLoop | None = None) -> Reply:
-        """The reply, kept if it is whole, or when its stream ends."""
-        reply = await coming
-        if reply.status >= 400:
-            return reply
+    def keep(self, reply: Reply, loop: TurnLoop | None = None) -> Awaitable[None] | None:
+        """Keep a whole reply now, a stream when it ends; the reply has to wait for what is returned."""
         if reply.stream is not None:
             reply.stream = partial(self._stream, reply.stream, loop)
-        elif (waiting := self._queue(read_ended(reply.body, reply.read), loop, len(reply.body))) is not None:
-            await self._wait(waiting)
-        return reply
+            return None
+        ended = read_ended(reply.body) if reply.read is None else EndedResponse(reply.read, reply.body)
+        waiting = None if ended is None else self._queue(ended, loop, len(reply.body))
+        return None if waiting is None else self._wait(waiting)
 
     async def _stream(self, stream: ReplyStream, loop: TurnLoop | None, writer: ClientWriter) -> None:
-        held = HeldEnd(writer, lambda data: self._queue(find_ended_response(data), loop, len(data)))
+        held = HeldEnd(writer, lambda data: self._queue_last(data, loop))
         await stream(held)
         if held.waiting is not None:
             await self._wait(held.waiting)
             writer.end(held.last)
 
-    def _queue(self, ended: EndedResponse | None, loop: TurnLoop | None, size: int) -> WaitingResponse | None:
+    def _queue_last(self, data: bytes, loop: TurnLoop | None) -> WaitingResponse | None:
+        """The same for the response that the last of these events ends."""
+        ended = find_ended_response(data)
+        return None if ended is None else self._queue(ended, loop, len(data))
+
+    def _queue(self, ended: EndedResponse, loop: TurnLoop | None, size: int) -> WaitingResponse | None:
         """Queue a response, if it can be continued; one that has to wait for the store is returned."""
-        if ended is None:
-            return None
-        if self.exchange.usage is None:
-            self.exchange.usage = ended.read.read_usage()  # so that nobody has to look for it again
-        if ended.read.status not in KEPT_STATUSES:
+        read, exchange = ended.read, self.exchange
+        if exchange.usage is None:
+            exchange.usage = read.read_usage()  # so that nobody has to look for it again
+        if read.status not in KEPT_STATUSES:
             return None  # nobody could continue it
-        queue = self.stored.queue
         if self.request.continued is None and (loop is None or not loop.hidden):
-            if self.native and (self.outgoing.unchanged or not self._needs_copy(loop)):
-                kept = self._note_native(ended.read, loop)
-                later, most = kept.describe, kept.measure()
-            else:
-                # At most all that was said, the answer as it was shown and once more by its items.
-                later = partial(self._describe_with, ended, loop)
-                most = count_asked(self.asked) + 3 * size + limit_overhead(size) + RECORD_BYTES
-            if queue.add_later(self.owner.workspace, most, later):
+            noted = self.native and (self.outgoing.unchanged or not self._needs_copy(loop))
+            if self._note(read, size) if noted else self._leave(ended, loop, size):
                 return None
         waiting = self._describe(ended, loop)
-        queued = waiting is None or queue.add_now(waiting)
+        queued = waiting is None or self.stored.queue.add_now(waiting)
         if not queued and queued is not None:
-            self.exchange.degraded.add("store")
+            exchange.degraded.add("store")
         return waiting if queued is None else None
 
-    def _note_native(self, read: FinishedResponse, loop: TurnLoop | None) -> UpstreamResponse:
-        """What has to be remembered of a response that its upstream keeps."""
-        native_id = (loop.last_id if loop is not None else "") or read.id
-        echoed = None if self.outgoing.unchanged else EchoedFields.copy(self.asked.fields)
-        return UpstreamResponse(self.owner, self.model, native_id, read.id, list_named(read.output), echoed)
+    def _note(self, read: FinishedResponse, size: int) -> bool:
+        """Queue a response that its upstream keeps as the client saw it; False if it has to be described now."""
+        names, echoed = list_named(read.output), None
+        # At most all that it says, and the client's own fields in place of those that it repeats.
+        most = RECORD_BYTES + size + OVERHEAD * len(names) + 6 * len(self.model)
+        if not self.outgoing.unchanged:
+            echoed = EchoedFields.copy(self.asked.fields)
+            most += sum(map(len, echoed.values()))
+        later = self.stored.queue.reserve(self.owner.workspace, most)
+        if later is None:
+            return False
+        later.noted.append(NotedResponse(get_key_start(self.owner), read.id, names, self.model, echoed))
+        return True
+
+    def _leave(self, ended: EndedResponse, loop: TurnLoop | None, size: int) -> bool:
+        """Queue a response, to be described later; False if it has to be described now."""
+        # At most all that was said, the answer as it was shown and once more by its items.
+        most = count_asked(self.asked) + 3 * size + limit_overhead(size) + RECORD_BYTES
+        return self.stored.queue.add_later(self.owner.workspace, most, partial(self._describe_with, ended, loop))
 
     def _needs_copy(self, loop: TurnLoop | None) -> bool:
         """Whether the client sent or saw something else than the upstream has, where anything was changed."""
-        shown_otherwise = loop is not None and not loop.is_shown_as_told
-        return shown_otherwise or self.asked.previous is not None or not self._sent_same_items
+        if self.asked.previous is not None or not (loop is None or loop.is_shown_as_told):
+            return True
+        sent, given = self.outgoing.messages, self.asked.messages
+        return sent is not given and (len(sent) != len(given) or not all(map(is_, sent, given)))
 
-    def _describe_with(self, ended: EndedResponse, loop: TurnLoop | None, values: dict[str, bytes]) -> int:
-        """Add the response to the values of others; returns its bytes, 0 if it is not kept."""
+    def _describe_with(self, ended: EndedResponse, loop: TurnLoop | None, joined: WaitingResponse) -> None:
+        """Add the response to others, if it is kept."""
         waiting = self._describe(ended, loop)
-        if waiting is None:
-            return 0
-        values.update(waiting.values)
-        return waiting.counted
+        if waiting is not None:
+            joined.values.update(waiting.values)
+            joined.counted += waiting.counted
+            joined.number += 1
 
     def _describe(self, ended: EndedResponse, loop: TurnLoop | None) -> WaitingResponse | None:
         """The response as it is queued; None if nobody could continue it, or it is too large."""
@@ -149,7 +156,7 @@ class ResponseKeeper(msgspec.Struct):
             known = list_known(continued or ContinuedResponses(), hidden[:-1] if pending else hidden)
         changed = not self.outgoing.unchanged
         whole = changed and loop is not None and not loop.is_shown_as_told
-        given = changed and (whole or self.asked.previous is not None or not self._sent_same_items)
+        given = changed and self._needs_copy(loop)
         record = ResponseRecord(
             self.model,
             (loop.last_id if loop is not None else "") or ended.read.id,
@@ -161,12 +168,6 @@ class ResponseKeeper(msgspec.Struct):
             echoed=EchoedFields.select(self.asked.fields) if changed and not whole else None,
         )
         return self.stored.describe(self.owner, ended.read.id, record, list_named(ended.read.output))
-
-    @property
-    def _sent_same_items(self) -> bool:
-        """Whether the upstream was sent the client's own items, and no others."""
-        sent, given = self.outgoing.messages, self.asked.messages
-        return sent is given or (len(sent) == len(given) and all(map(is_, sent, given)))
 
     def _describe_whole(self, ended: EndedResponse, loop: TurnLoop | None) -> WaitingResponse | None:
         """Everything: the upstream keeps nothing."""

@@ -19,11 +19,13 @@ _encode = msgspec.json.Encoder().encode
 
 def place(outgoing: OutgoingBody, texts: PlacedTexts, placement: Placement) -> None:
     """The stable block goes into the instructions, the volatile one too or before the last user message."""
-    items = list(outgoing.messages)
+    items = outgoing.messages  # the same, unless something is put among them
     apart = texts.volatile and placement is not Placement.SYSTEM
     last_user = find_last_user_message(items) if apart else None
     blocks = (texts.stable,) if last_user is not None else (texts.stable, texts.volatile)
     after = BLANK_LINE.join(filter(None, blocks))
+    if last_user is not None or texts.anchored or "prompt" in outgoing.fields:
+        items = items.copy()
     # The block that stays with the last user message stands before what is gone in the next request.
     if last_user is not None and placement is not Placement.TURN:
         put_at_head(items, last_user, texts.volatile)

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import orjson
 import pytest
+from msgspec import Raw
 
 from gateway.conversation.dialects.responses import continuation, keeping
 from gateway.conversation.dialects.responses.continuation import resume
@@ -14,7 +15,8 @@ from gateway.conversation.dialects.responses.dialect import RESPONSES
 from gateway.conversation.dialects.responses.keeping import ResponseKeeper
 from gateway.conversation.hidden_turns import ConversationOwner
 from gateway.conversation.response_quota import hash_name
-from gateway.conversation.stored_responses import MAX_RESPONSE_BYTES, ResponseRecord, StoredResponses, make_key
+from gateway.conversation.response_record import ResponseRecord, encode_record
+from gateway.conversation.stored_responses import MAX_RESPONSE_BYTES, StoredResponses
 from gateway.domain.chat import ChatRequest, OutgoingBody
 from gateway.domain.exchange import ClientWriter, Reply
 from gateway.domain.upstream import Capabilities
@@ -98,7 +100,7 @@ async def test_a_record_is_never_larger_than_what_was_foreseen(
     native: bool, stored: StoredResponses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     foreseen: list[int] = []
-    monkeypatch.setattr(stored.queue, "add_later", lambda workspace, size, describe: foreseen.append(size))
+    monkeypatch.setattr(stored.queue, "reserve", lambda workspace, size: foreseen.append(size))
     for text in ("", "é🧭" * 2000):
         for unchanged in (True, False):
             keeper = make_keeper(stored, ask(text, instructions=text, tools=[]))
@@ -200,9 +202,9 @@ async def test_the_end_of_a_stream_waits_for_a_late_store() -> None:
     gate = asyncio.Event()
 
     class SlowStore(MemoryEphemeralStore):
-        async def append_many(self, values: Any, ttl: float) -> None:
+        async def append_many(self, values: Any, ttl: float, shared: Any = ()) -> None:
             await gate.wait()
-            await super().append_many(values, ttl)
+            await super().append_many(values, ttl, shared)
 
     stored = StoredResponses(SlowStore())
     stored.queue._late = True
@@ -237,11 +239,19 @@ async def test_a_quota_is_asked_for_once_and_then_counted_at_once() -> None:
 
 @pytest.mark.parametrize("owner", [ME, ConversationOwner("wörk", 'k"', "ü", "session")])
 @pytest.mark.parametrize("identity", ["r1", 'r","x', "é\u2028", ""])
-def test_keys_stay_what_they_were(owner: ConversationOwner, identity: str) -> None:
-    """What was stored before an update is found after it."""
+async def test_what_was_stored_under_the_keys_of_earlier_releases_is_found(
+    stored: StoredResponses, owner: ConversationOwner, identity: str
+) -> None:
     whose = msgspec.json.encode([owner.workspace, owner.principal, owner.user, identity])
     digest = hashlib.blake2b(whose, digest_size=20).hexdigest()
-    assert make_key(owner, identity) == f"response:{hash_name(owner.workspace)}/{digest}"
+    response, item = (f"{prefix}:{hash_name(owner.workspace)}/{digest}" for prefix in ("response", "response_item"))
+    record = ResponseRecord("m", "", shown=Raw(b'{"output":[{"id":"r1"}]}'))
+    await stored._store.append_many({response: encode_record(record), item: response.encode()}, 60)
+    assert await stored.find(owner, identity) == record
+    assert set(await stored.find_items(owner, [identity])) == {identity}
+    await stored.delete(owner, identity)
+    assert await stored.find(owner, identity) is None
+    assert await stored.find_items(owner, [identity]) == {}
 
 
 async def test_an_id_of_the_upstream_s_cannot_write_json(stored: StoredResponses) -> None:

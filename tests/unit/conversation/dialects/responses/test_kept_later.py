@@ -1,7 +1,7 @@
 """What waits for its batch without its request is kept as if it were described at once."""
 
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import pytest
@@ -14,7 +14,7 @@ from gateway.conversation.dialects.responses.dialect import RESPONSES
 from gateway.conversation.dialects.responses.keeping import ResponseKeeper
 from gateway.conversation.hidden_turns import ConversationOwner
 from gateway.conversation.reply_loop import ReplyLoop
-from gateway.conversation.response_queue import OVERHEAD, Describe, ResponseQueue
+from gateway.conversation.response_record import ResponseRecord
 from gateway.conversation.stored_responses import StoredResponses
 from gateway.conversation.turn import LoopPlan
 from gateway.domain.chat import ChatRequest, OutgoingBody
@@ -59,8 +59,16 @@ def open_loop(body: bytes) -> ReplyLoop:
     return loop
 
 
-async def keep(keeper: ResponseKeeper, body: bytes, streams: bool, loop: ReplyLoop | None) -> dict[str, bytes]:
-    """What is queued of a response."""
+class KeptResponse(NamedTuple):
+    """What is known of a response once it is kept."""
+
+    record: ResponseRecord | None
+    items: dict[str, Raw | None]
+    number: int
+    degraded: set[str]
+
+
+async def keep(keeper: ResponseKeeper, body: bytes, streams: bool, loop: ReplyLoop | None) -> KeptResponse:
     if streams:
         event = b'event: response.completed\ndata: {"type":"response.completed","response":%b}\n\n' % body
 
@@ -72,8 +80,13 @@ async def keep(keeper: ResponseKeeper, body: bytes, streams: bool, loop: ReplyLo
         await reply.stream(ListWriter())
     else:
         await keep_reply(keeper, Reply(200, {}, body), loop)
-    keeper.stored.queue.settle()
-    return dict(keeper.stored.queue._values)
+    stored, told = keeper.stored, orjson.loads(body)
+    number, identity = len(stored.queue), told.get("id")
+    named = [item[name] for item in told["output"] for name in ("id", "container_id") if name in item]
+    names = [name for name in named if isinstance(name, str)]
+    record = (await stored.find_many(ME, [identity]))[0] if isinstance(identity, str) else None
+    items = (await stored.find_items(ME, names)) if record is not None else {}
+    return KeptResponse(record, items, number, keeper.exchange.degraded)
 
 
 @given(requests, responses, st.sampled_from(["none", "context", "items"]), st.booleans(), st.booleans())
@@ -84,10 +97,9 @@ async def test_it_is_kept_as_if_it_were_described_at_once(
     loop = open_loop(body) if has_loop else None
     later, now = make_keeper(request, changes), make_keeper(request, changes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(now.stored.queue, "add_later", lambda *_: False)
+        patch.setattr(now.stored.queue, "reserve", lambda *_: None)
         expected = await keep(now, body, streams, loop)
     assert await keep(later, body, streams, loop) == expected
-    assert (len(later.stored.queue), later.exchange.degraded) == (len(now.stored.queue), now.exchange.degraded)
 
 
 async def test_a_response_that_waits_does_not_hold_its_request() -> None:
@@ -100,47 +112,36 @@ async def test_a_response_that_waits_does_not_hold_its_request() -> None:
     assert len(queue._later) == 1
     assert sys.getrefcount(body) == held
     queue.settle()
-    assert any(b'{"instructions":"Be kind."}' in value for value in queue._values.values())
+    [one] = queue._waiting.values()
+    assert b'{"instructions":"Be kind."}' in one.shared[0].value
 
 
-@pytest.fixture
-def promised(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """By how much what was promised for responses that are described later exceeds what they weigh."""
-    spare: list[int] = []
-
-    def note(queue: ResponseQueue, workspace: str, size: int, describe: Describe) -> bool:
-        values: dict[str, bytes] = {}
-        counted = describe(values)
-        assert counted
-        spare.append(size - counted - OVERHEAD * len(values))
-        return True
-
-    monkeypatch.setattr(ResponseQueue, "add_later", note)
-    return spare
+async def find_spare(keeper: ResponseKeeper, body: bytes) -> int:
+    """By how much what is promised for a response that is described later exceeds what it weighs."""
+    queue = keeper.stored.queue
+    await keep_reply(keeper, Reply(200, {}, body))
+    [later] = queue._later.values()
+    assert (later.number, later.size) == (1, queue._later_bytes)
+    queue.settle()
+    assert (len(queue), queue._later_bytes) == (1, 0)
+    return later.size - queue._bytes
 
 
 @pytest.mark.parametrize("native", [True, False], ids=["kept by the upstream", "kept here"])
 @pytest.mark.parametrize("container", [b"", b',"container_id":"c%d"', b',"environment":{"container_id":"c%d"}'])
 @pytest.mark.parametrize("count", [0, 1, 5, 30, 250])
-async def test_no_response_weighs_more_than_was_promised(
-    promised: list[int], native: bool, container: bytes, count: int
-) -> None:
+async def test_no_response_weighs_more_than_was_promised(native: bool, container: bytes, count: int) -> None:
     item = b'{"type":"","id":"%d"' if not native else b'{"id":"%d"'
     named = b",".join(item % at + (container % at if container else b"") + b"}" for at in range(count))
     keeper = make_keeper(RESPONSES.decode(b'{"model":"m","input":"x"}'), "none")
     keeper.native = native
-    body = b'{"id":"r","status":"completed","output":[%b]}' % named
-    await keep(keeper, body, False, None)
-    assert len(promised) == 1
-    assert promised[0] >= 0
+    assert await find_spare(keeper, b'{"id":"r","status":"completed","output":[%b]}' % named) >= 0
 
 
-async def test_items_that_a_request_refers_to_count_too(promised: list[int]) -> None:
+async def test_items_that_a_request_refers_to_count_too() -> None:
     """They stand in place of their references, as `resolve_references` puts them."""
     asked = RESPONSES.decode(b'{"model":"m","input":[{"type":"item_reference","id":"msg_1"}]}')
     whole = Raw(b'{"type":"message","role":"assistant","content":"%b"}' % (b"x" * 100_000))
     keeper = make_keeper(replace(asked, messages=[whole], replaced={}), "none")
     keeper.native = False
-    await keep(keeper, b'{"id":"r","status":"completed","output":[]}', False, None)
-    assert len(promised) == 1
-    assert promised[0] >= 0
+    assert await find_spare(keeper, b'{"id":"r","status":"completed","output":[]}') >= 0
