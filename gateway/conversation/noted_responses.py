@@ -16,7 +16,7 @@ from gateway.conversation.response_keys import (
 )
 from gateway.conversation.response_record import SAME_ID, ResponseRecord, encode_record
 from gateway.conversation.waiting_responses import WaitingResponse
-from gateway.stores.protocols import SharedValue
+from gateway.stores.protocols import CommonValue
 
 ITEM_UPSTREAM = b"="  # what is told of an item of a response that its upstream keeps
 
@@ -65,5 +65,5 @@ def put(joined: WaitingResponse, start: KeyStart, prefix: str, ids: Sequence[str
         joined.values.update((start.finish(id, prefix), value) for id in ids if not is_plain(id))
         ends = " ".join(filter(is_plain, ids))
     if ends:
-        joined.shared = [*joined.shared, SharedValue(start.begin(prefix), ends, value)]
+        joined.shared = [*joined.shared, CommonValue(start.begin(prefix), ends, value)]
     joined.counted += sum(map(len, ids))

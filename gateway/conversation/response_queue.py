@@ -11,7 +11,7 @@ from gateway.conversation.noted_responses import NotedResponse, describe_noted
 from gateway.conversation.response_quota import ResponseQuota
 from gateway.conversation.waiting_responses import Describe, WaitingResponse
 from gateway.errors import StoreError
-from gateway.stores.protocols import EphemeralStore, SharedValue
+from gateway.stores.protocols import CommonValue, EphemeralStore
 
 GATHER_SECONDS = 0.05  # that a batch gathers responses: larger ones cost less
 LATE_SECONDS = 0.25  # after which a response should have been written; others look again for a little longer
@@ -203,7 +203,7 @@ class ResponseQueue:
 
     async def _write(self, batch: Sequence[WaitingResponse]) -> None:
         values: dict[str, bytes] = {}
-        shared: list[SharedValue] = []
+        shared: list[CommonValue] = []
         for one in batch:
             values.update(one.values)
             shared += one.shared

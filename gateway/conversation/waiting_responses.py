@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from time import monotonic
 
-from gateway.stores.protocols import SharedValue, join_values
+from gateway.stores.protocols import CommonValue, join_values
 
 OVERHEAD = 200  # bytes of a value besides itself
 
@@ -15,7 +15,7 @@ class WaitingResponse:
 
     def __init__(self, key: str, workspace: str, values: dict[str, bytes], counted: int, number: int = 1) -> None:
         self.key, self.workspace, self.values = key, workspace, values
-        self.shared: Sequence[SharedValue] = ()
+        self.shared: Sequence[CommonValue] = ()
         self.counted = counted  # bytes, as the quota counts them
         self.held = 0  # bytes, as the queue counts them
         self.number = number  # of responses

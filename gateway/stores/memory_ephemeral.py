@@ -8,7 +8,7 @@ import msgspec
 
 from gateway.errors import StoreFull
 from gateway.stores.codec import encode_text, parse_counter
-from gateway.stores.protocols import SharedValue, join_values
+from gateway.stores.protocols import CommonValue, join_values
 
 ENTRY_OVERHEAD = 256  # bytes that an entry costs besides its key and value, roughly
 
@@ -46,7 +46,7 @@ class MemoryEphemeralStore:
         self._drop_expired(now)
         self._set(key, value, None if ttl is None else now + ttl)
 
-    async def append_many(self, values: Mapping[str, bytes], ttl: float, shared: Sequence[SharedValue] = ()) -> None:
+    async def append_many(self, values: Mapping[str, bytes], ttl: float, shared: Sequence[CommonValue] = ()) -> None:
         for key, value in join_values(values, shared).items():
             await self.put(key, value, ttl)
 

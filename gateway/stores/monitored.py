@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import TypeVar
 
 from gateway.errors import StoreError
-from gateway.stores.protocols import EphemeralStore, SharedValue
+from gateway.stores.protocols import CommonValue, EphemeralStore
 
 T = TypeVar("T")
 
@@ -19,7 +19,7 @@ class MonitoredStore:
     async def put(self, key: str, value: bytes, ttl: float | None = None) -> None:
         await self._monitor(self._store.put(key, value, ttl))
 
-    async def append_many(self, values: Mapping[str, bytes], ttl: float, shared: Sequence[SharedValue] = ()) -> None:
+    async def append_many(self, values: Mapping[str, bytes], ttl: float, shared: Sequence[CommonValue] = ()) -> None:
         await self._monitor(self._store.append_many(values, ttl, shared))
 
     async def find_appended(self, keys: Sequence[str]) -> dict[str, bytes]:

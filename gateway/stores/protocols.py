@@ -20,7 +20,7 @@ UNUSED_SECONDS = 30 * 86_400.0  # how long a vector is kept after its last use
 TOUCH_SECONDS = 86_400.0  # the last use of a vector is recorded once a day at most
 
 
-class SharedValue(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class CommonValue(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A value that stands under several keys, which begin alike."""
 
     start: str
@@ -32,7 +32,7 @@ class SharedValue(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return key.startswith(self.start) and " " not in end and f" {end} " in f" {self.ends} "
 
 
-def join_values(values: Mapping[str, bytes], shared: Sequence[SharedValue]) -> dict[str, bytes]:
+def join_values(values: Mapping[str, bytes], shared: Sequence[CommonValue]) -> dict[str, bytes]:
     """All of them, each under its own key."""
     return {**{one.start + end: one.value for one in shared for end in one.ends.split(" ")}, **values}
 
@@ -47,7 +47,7 @@ class EphemeralStore(Protocol):
         """
         ...
 
-    async def append_many(self, values: Mapping[str, bytes], ttl: float, shared: Sequence[SharedValue] = ()) -> None:
+    async def append_many(self, values: Mapping[str, bytes], ttl: float, shared: Sequence[CommonValue] = ()) -> None:
         """Store several values for `ttl` seconds in one step, all or none, replacing any that were appended before.
 
         Where a key stands in several of them, `values` counts, then the last of `shared`.

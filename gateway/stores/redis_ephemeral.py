@@ -7,7 +7,7 @@ from typing import Any, Self
 from gateway.domain.redis_address import RedisAddress
 from gateway.errors import StoreError
 from gateway.stores.codec import encode_text
-from gateway.stores.protocols import SharedValue, join_values
+from gateway.stores.protocols import CommonValue, join_values
 from gateway.stores.redis_connection import DEFAULT_TIMEOUTS, KEY_PREFIX, RedisConnection, RedisTimeouts
 from gateway.stores.redis_scripts import ADD_MANY, LEASE
 
@@ -34,7 +34,7 @@ class RedisEphemeralStore:
         expiry = None if ttl is None else to_milliseconds(ttl)
         await self.connection.call(lambda: self._client.set(encode_key(key), value, px=expiry))
 
-    async def append_many(self, values: Mapping[str, bytes], ttl: float, shared: Sequence[SharedValue] = ()) -> None:
+    async def append_many(self, values: Mapping[str, bytes], ttl: float, shared: Sequence[CommonValue] = ()) -> None:
         expiry = to_milliseconds(ttl)
 
         async def work() -> None:

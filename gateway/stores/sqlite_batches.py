@@ -16,7 +16,7 @@ from zlib import crc32
 
 import msgspec
 
-from gateway.stores.protocols import SharedValue
+from gateway.stores.protocols import CommonValue
 from gateway.stores.sqlite_connection import SWEEP_SECONDS, insert_rows, split_keys
 
 ROW_BYTES = 3600  # of the values that share a row: it fits into a page, and whoever wants one of them reads no more
@@ -61,7 +61,7 @@ SHARED = b"\xff"  # which is no key: shared values stand there in a row
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(dict[bytes, bytes]).decode
-_decode_shared = msgspec.msgpack.Decoder(list[SharedValue]).decode
+_decode_shared = msgspec.msgpack.Decoder(list[CommonValue]).decode
 
 
 class EncodedRow(NamedTuple):
@@ -105,7 +105,7 @@ def append_batch(
     connection: sqlite3.Connection,
     values: Mapping[bytes, bytes],
     expires: float,
-    shared: Sequence[SharedValue] = (),
+    shared: Sequence[CommonValue] = (),
 ) -> None:
     """Store these values, within a transaction."""
     first = _find_last_row(connection) + 1
@@ -196,9 +196,9 @@ def split_rows(values: Mapping[bytes, bytes]) -> Iterator[EncodedRow]:
         yield EncodedRow(list(part), _encode(part))
 
 
-def share_rows(shared: Sequence[SharedValue]) -> Iterator[EncodedRow]:
+def share_rows(shared: Sequence[CommonValue]) -> Iterator[EncodedRow]:
     """As many shared values at once as make a row; one with many keys takes several."""
-    part: list[SharedValue] = []
+    part: list[CommonValue] = []
     size = 0
     for one in chain.from_iterable(map(split_shared, shared)):
         size += len(one.start) + len(one.ends) + len(one.value)
@@ -210,7 +210,7 @@ def share_rows(shared: Sequence[SharedValue]) -> Iterator[EncodedRow]:
         yield encode_shared(part)
 
 
-def split_shared(one: SharedValue) -> Iterator[SharedValue]:
+def split_shared(one: CommonValue) -> Iterator[CommonValue]:
     """The same value with so many keys at once that they fit into a row."""
     if len(one.ends) <= ROW_BYTES:
         yield one
@@ -218,10 +218,10 @@ def split_shared(one: SharedValue) -> Iterator[SharedValue]:
     ends = one.ends.split(" ")
     per_row = max(1, ROW_BYTES // (max(map(len, ends)) + 1))
     for at in range(0, len(ends), per_row):
-        yield SharedValue(one.start, " ".join(ends[at : at + per_row]), one.value)
+        yield CommonValue(one.start, " ".join(ends[at : at + per_row]), one.value)
 
 
-def encode_shared(part: Sequence[SharedValue]) -> EncodedRow:
+def encode_shared(part: Sequence[CommonValue]) -> EncodedRow:
     keys: list[bytes] = []
     for one in part:
         start = one.start.encode()

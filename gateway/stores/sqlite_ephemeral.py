@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from gateway.stores.codec import encode_text, parse_counter
-from gateway.stores.protocols import SharedValue
+from gateway.stores.protocols import CommonValue
 from gateway.stores.sqlite_batches import BatchSweeper, append_batch, find_values
 from gateway.stores.sqlite_connection import ExpirySweeper, SqliteThreads, split_keys, transaction
 
@@ -46,7 +46,7 @@ class SqliteEphemeralStore:
 
         await self.threads.writer.run(work)
 
-    async def append_many(self, values: Mapping[str, bytes], ttl: float, shared: Sequence[SharedValue] = ()) -> None:
+    async def append_many(self, values: Mapping[str, bytes], ttl: float, shared: Sequence[CommonValue] = ()) -> None:
         if not values and not shared:
             return
         now = self._clock()

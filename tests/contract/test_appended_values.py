@@ -12,7 +12,7 @@ from msgspec import msgpack
 
 from gateway.domain.redis_address import redis_address
 from gateway.stores import sqlite_batches
-from gateway.stores.protocols import EphemeralStore, SharedValue
+from gateway.stores.protocols import CommonValue, EphemeralStore
 from gateway.stores.redis_connection import RedisTimeouts
 from gateway.stores.redis_ephemeral import RedisEphemeralStore
 from gateway.stores.sqlite_ephemeral import SqliteEphemeralStore
@@ -71,7 +71,7 @@ async def test_nothing_may_be_appended_and_asked_for(store: EphemeralStore) -> N
 
 async def test_a_value_may_stand_under_several_keys(store: EphemeralStore) -> None:
     ends = [f"{number}" for number in range(1000)]
-    shared = [SharedValue("a:", " ".join(ends), b"1"), SharedValue("", "b c", b"2"), SharedValue("a:", "7 8 b", b"3")]
+    shared = [CommonValue("a:", " ".join(ends), b"1"), CommonValue("", "b c", b"2"), CommonValue("a:", "7 8 b", b"3")]
     await store.append_many({"a:8": b"4"}, 10, shared)
     keys = ["a:0", "a:7", "a:8", "a:999", "a:1000", "a:b", "b", "c", "a:0 1", "a:", "", "a", "b c"]
     expected = {"a:0": b"1", "a:7": b"3", "a:8": b"4", "a:999": b"1", "a:b": b"3", "b": b"2", "c": b"2"}
@@ -111,11 +111,11 @@ class Expected:
             self._kept |= {one.start + end: (one.value, self._clock.now + ttl) for end in one.ends.split(" ")}
         self._kept |= {key: (value, self._clock.now + ttl) for key, value in values.items()}
 
-    def share(self) -> SharedValue:
+    def share(self) -> CommonValue:
         start = self.chance.choice(("", "key/", "key/1"))
         ends = [key.removeprefix(start) for key in KEYS if key.startswith(start)]
         some = self.chance.sample(ends, self.chance.randint(1, len(ends)))
-        return SharedValue(start, " ".join(some), self.chance.randbytes(self.chance.choice((0, 9, 60))))
+        return CommonValue(start, " ".join(some), self.chance.randbytes(self.chance.choice((0, 9, 60))))
 
     async def delete(self) -> None:
         """As responses are deleted."""
@@ -191,7 +191,7 @@ MUTANTS: list[tuple[str, Callable[..., object]]] = [
     ("_drop_segment", drop_segment),
     ("_decode", lambda body: AnyValue(msgpack.decode(body))),
     ("hash_key", lambda key: random.getrandbits(2)),
-    ("_decode_shared", lambda body: msgpack.decode(body, type=list[SharedValue])[::-1]),
+    ("_decode_shared", lambda body: msgpack.decode(body, type=list[CommonValue])[::-1]),
     ("index_listed", lambda connection: connection.execute(sqlite_batches.CLEAR_LIST)),
 ]
 

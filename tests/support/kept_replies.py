@@ -13,6 +13,6 @@ def make_exchange() -> Exchange:
 
 async def keep_reply(keeper: ResponseKeeper, reply: Reply, loop: TurnLoop | None = None) -> Reply:
     """The reply, kept if it is whole; a stream is kept when it ends."""
-    if reply.status < 400 and (kept := keeper.keep(reply, loop)) is not None:
+    if (kept := keeper.keep(reply, loop)) is not None:
         await kept
     return reply

@@ -23,7 +23,7 @@ from gateway.conversation.stored_responses import StoredResponses
 from gateway.conversation.waiting_responses import OVERHEAD, Describe, WaitingResponse
 from gateway.errors import StoreError
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
-from gateway.stores.protocols import SharedValue
+from gateway.stores.protocols import CommonValue
 
 ME = ConversationOwner("default", "key")
 
@@ -31,7 +31,7 @@ ME = ConversationOwner("default", "key")
 class FallibleStore(MemoryEphemeralStore):
     down = False
 
-    async def append_many(self, values: Mapping[str, bytes], ttl: float, shared: Sequence[SharedValue] = ()) -> None:
+    async def append_many(self, values: Mapping[str, bytes], ttl: float, shared: Sequence[CommonValue] = ()) -> None:
         if self.down:
             raise StoreError("down")
         await super().append_many(values, ttl, shared)
@@ -162,7 +162,7 @@ async def test_of_a_noted_and_another_response_the_later_one_counts(stored: Stor
 async def test_one_that_is_replaced_while_it_is_written_stays(stored: StoredResponses, store: FallibleStore) -> None:
     append_many = store.append_many
 
-    async def look_meanwhile(values: Mapping[str, bytes], ttl: float, shared: Sequence[SharedValue] = ()) -> None:
+    async def look_meanwhile(values: Mapping[str, bytes], ttl: float, shared: Sequence[CommonValue] = ()) -> None:
         store.append_many = append_many  # type: ignore[method-assign]
         note(stored, "a", "second")
         assert await stored.find(ME, "a") == ResponseRecord("second", "a")
@@ -314,7 +314,7 @@ async def test_one_that_replaces_a_joined_one_leaves_the_others(queue: ResponseQ
 async def test_what_is_queued_while_a_joined_batch_is_written_stays(queue: ResponseQueue, store: FallibleStore) -> None:
     append_many = store.append_many
 
-    async def add_meanwhile(values: Mapping[str, bytes], ttl: float, shared: Sequence[SharedValue] = ()) -> None:
+    async def add_meanwhile(values: Mapping[str, bytes], ttl: float, shared: Sequence[CommonValue] = ()) -> None:
         store.append_many = append_many  # type: ignore[method-assign]
         assert queue.add_now(now("b", 2))
         assert queue.add_later("w", 100, later("c"))

@@ -14,7 +14,7 @@ from gateway.conversation.stored_responses import LOOK_AGAIN, StoredResponses
 from gateway.conversation.waiting_responses import WaitingResponse
 from gateway.errors import StoreError, StoreUnavailable
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
-from gateway.stores.protocols import SharedValue
+from gateway.stores.protocols import CommonValue
 
 ME = ConversationOwner("default", "key")
 RECORD = ResponseRecord("m", "resp_1")
@@ -30,7 +30,7 @@ class WatchedStore(MemoryEphemeralStore):
         self.down = False
         self.gate: asyncio.Event | None = None
 
-    async def append_many(self, values: Mapping[str, bytes], ttl: float, shared: Sequence[SharedValue] = ()) -> None:
+    async def append_many(self, values: Mapping[str, bytes], ttl: float, shared: Sequence[CommonValue] = ()) -> None:
         if self.gate is not None:
             await self.gate.wait()
         if self.down:

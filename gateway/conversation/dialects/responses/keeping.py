@@ -57,6 +57,8 @@ class ResponseKeeper(msgspec.Struct):
 
     def keep(self, reply: Reply, loop: TurnLoop | None = None) -> Awaitable[None] | None:
         """Keep a whole reply now, a stream when it ends; the reply has to wait for what is returned."""
+        if reply.status >= 400:
+            return None
         if reply.stream is not None:
             reply.stream = partial(self._stream, reply.stream, loop)
             return None
