@@ -31,13 +31,10 @@ _read_response: Callable[[bytes], Any] = msgspec.json.Decoder(EchoingResponse).d
 _read_event: Callable[[bytes], Any] = msgspec.json.Decoder(EchoingEvent).decode
 
 
-class EchoedFields:
+class EchoedFields(msgspec.Struct, frozen=True):
     """Fields of a request that responses repeat, as the client sent them: it does not see what we added."""
 
-    __slots__ = ("_fields",)
-
-    def __init__(self, fields: Mapping[str, Raw]) -> None:
-        self._fields = {name: fields.get(name, default) for name, default in ECHOED.items()}
+    given: Mapping[str, Raw]  # all fields of the request
 
     @staticmethod
     def select(fields: Mapping[str, Raw]) -> dict[str, Raw]:
@@ -47,11 +44,15 @@ class EchoedFields:
     @staticmethod
     def copy(fields: Mapping[str, Raw]) -> dict[str, Raw]:
         """The same, without holding on to the body that they stand in."""
-        return {name: fields[name].copy() for name in ECHOED if name in fields}
+        copied: dict[str, Raw] = {}
+        for name in ECHOED:
+            if name in fields:
+                copied[name] = fields[name].copy()
+        return copied
 
     def restore(self, response: dict[str, Any]) -> dict[str, Any]:
         """The response with these fields, where it has them."""
-        return response | {name: value for name, value in self._fields.items() if name in response}
+        return response | {name: self.given.get(name, ECHOED[name]) for name in ECHOED if name in response}
 
     def restore_body(self, body: bytes) -> bytes:
         """A whole response with these fields; other JSON as it is. Raises UpstreamInvalid if nobody can read it."""
@@ -103,12 +104,14 @@ class EchoedFields:
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), told)
 
     def _restore_values(self, response: dict[str, Any]) -> dict[str, Any]:
-        return response | {name: read_odd(bytes(one)) for name, one in self._fields.items() if name in response}
+        return {
+            name: read_odd(bytes(one)) if isinstance(one, Raw) else one for name, one in self.restore(response).items()
+        }
 
     def _replace(self, data: bytes, told: Any) -> bytes | None:
         """`data`, which tells of a response, with these fields put over its own; None if it is not certain where."""
-        for name, value in self._fields.items():
-            given = getattr(told, name)
+        for name, default in ECHOED.items():
+            given, value = getattr(told, name), self.given.get(name, default)
             if given is ABSENT or given == value:
                 continue
             mark = MARKS[name]
