@@ -41,9 +41,12 @@ def describe_noted(noted: Sequence[NotedResponse], joined: WaitingResponse) -> N
         noted = list({(one.start, one.id): one for one in noted}.values())  # the last of those with the same id counts
     responses: dict[Hashable, list[NotedResponse]] = {}
     items: dict[KeyStart, list[str]] = {}
+    echoed: dict[str, Raw] | None = None
+    told: Hashable = None
     for one in noted:
-        echoed = one.echoed
-        told = () if echoed is None else (*echoed, *map(bytes, echoed.values()))
+        if one.echoed != echoed:  # which costs less than to look each of them up
+            echoed = one.echoed
+            told = None if echoed is None else (*echoed, *map(bytes, echoed.values()))
         responses.setdefault((one.start, one.model, told), []).append(one)
         if one.names:
             items.setdefault(one.start, []).extend(one.names[:MAX_NAMED_ITEMS])

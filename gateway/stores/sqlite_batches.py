@@ -8,7 +8,7 @@ whether it is the right one.
 """
 
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, takewhile
 from struct import Struct, pack, unpack
 from typing import NamedTuple
@@ -65,9 +65,9 @@ _decode_shared = msgspec.msgpack.Decoder(list[CommonValue]).decode
 
 
 class EncodedRow(NamedTuple):
-    """The keys of a row, and their values with them."""
+    """The hashes of a row's keys, and its values with their keys."""
 
-    keys: list[bytes]
+    hashes: list[int]
     body: bytes
 
 
@@ -113,7 +113,7 @@ def append_batch(
     hashes: list[int] = []
     for number, row in enumerate(chain(share_rows(shared), split_rows(values)), first):
         rows += (number, expires, row.body)
-        hashes += [hash_key(key) << LISTED_BITS | number for key in row.keys]
+        hashes += [hash << LISTED_BITS | number for hash in row.hashes]
     insert_rows(connection, PUT_ROWS, rows, 3)
     position, listed = connection.execute(FIND_LAST_LISTED).fetchone() or (0, b"")
     if len(listed) >= LISTED_BYTES:
@@ -153,7 +153,7 @@ def find_buckets(segment: int) -> tuple[int, int]:
 
 def find_values(connection: sqlite3.Connection, keys: Sequence[bytes], now: float) -> dict[bytes, bytes]:
     """The live values among those with these keys; of several with the same key, the last one counts."""
-    hashes = {key: hash_key(key) for key in keys}
+    hashes = dict(zip(keys, hash_keys(b"", keys), strict=True))
     # The list comes first: what is moved into the index meanwhile is found twice rather than never.
     numbers: dict[int, list[int]] = {hash: [] for hash in hashes.values()}
     listed = _read_list(connection)
@@ -177,9 +177,13 @@ def find_values(connection: sqlite3.Connection, keys: Sequence[bytes], now: floa
     return found
 
 
-def hash_key(key: bytes) -> int:
-    """31 bits, so that SQLite can have the number of a row beside them; keys with the same ones cost a search more."""
-    return crc32(key) >> 1
+def hash_keys(start: bytes, ends: Iterable[bytes]) -> list[int]:
+    """Of keys that begin alike; those with the same hash cost a search more.
+
+    31 bits: earlier releases had the number of a row beside them in an integer of SQLite's.
+    """
+    begun = crc32(start)
+    return [crc32(end, begun) >> 1 for end in ends]
 
 
 def split_rows(values: Mapping[bytes, bytes]) -> Iterator[EncodedRow]:
@@ -189,11 +193,11 @@ def split_rows(values: Mapping[bytes, bytes]) -> Iterator[EncodedRow]:
     for key, value in values.items():
         size += len(key) + len(value)
         if size > ROW_BYTES and part:
-            yield EncodedRow(list(part), _encode(part))
+            yield EncodedRow(hash_keys(b"", part), _encode(part))
             part, size = {}, len(key) + len(value)
         part[key] = value
     if part:
-        yield EncodedRow(list(part), _encode(part))
+        yield EncodedRow(hash_keys(b"", part), _encode(part))
 
 
 def share_rows(shared: Sequence[CommonValue]) -> Iterator[EncodedRow]:
@@ -222,11 +226,8 @@ def split_shared(one: CommonValue) -> Iterator[CommonValue]:
 
 
 def encode_shared(part: Sequence[CommonValue]) -> EncodedRow:
-    keys: list[bytes] = []
-    for one in part:
-        start = one.start.encode()
-        keys += [start + end for end in one.ends.encode().split(b" ")]
-    return EncodedRow(keys, _encode({SHARED: _encode(part)}))
+    hashes = (hash_keys(one.start.encode(), one.ends.encode().split(b" ")) for one in part)
+    return EncodedRow(list(chain.from_iterable(hashes)), _encode({SHARED: _encode(part)}))
 
 
 def find_numbers(listed: bytes, hash: int) -> Iterator[int]:

@@ -128,7 +128,7 @@ def build_parser() -> argparse.ArgumentParser:
     root.add_argument("--control", action="store_true", help="measure policy changes instead")
     root.add_argument("--peers", action="store_true", help="beside nginx, TensorZero, Portkey and litellm instead")
     root.add_argument("--dialects", action="store_true", help="compare the dialects instead")
-    root.add_argument("--soak", action="store_true", help="look for leaks and late loops in 200,000 requests instead")
+    root.add_argument("--soak", action="store_true", help="look for leaks and late loops in 300,000 requests instead")
     root.add_argument("--subjects", default="", metavar="NAMES", help="with --peers: only these, separated by commas")
     root.add_argument("--before", type=Path, metavar="DIR", help="compare with another checkout that was set up")
     root.add_argument("--json", type=Path, metavar="FILE", help="write every sample there")

@@ -52,7 +52,7 @@ def tiny_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SWEPT_ROWS", "SWEPT_HASHES"):
         monkeypatch.setattr(sqlite_batches, name, 3)
     monkeypatch.setattr(sqlite_batches, "SWEEP_SECONDS", 0.0)
-    monkeypatch.setattr(sqlite_batches, "hash_key", lambda key: crc32(key) % 4)
+    monkeypatch.setattr(sqlite_batches, "hash_keys", lambda start, ends: [crc32(start + end) % 4 for end in ends])
 
 
 async def test_several_values_are_appended_in_one_step(store: EphemeralStore, clock: Clock) -> None:
@@ -190,7 +190,7 @@ MUTANTS: list[tuple[str, Callable[..., object]]] = [
     ("_drop_rows", drop_any),
     ("_drop_segment", drop_segment),
     ("_decode", lambda body: AnyValue(msgpack.decode(body))),
-    ("hash_key", lambda key: random.getrandbits(2)),
+    ("hash_keys", lambda _, ends: [random.getrandbits(2) for _ in ends]),
     ("_decode_shared", lambda body: msgpack.decode(body, type=list[CommonValue])[::-1]),
     ("index_listed", lambda connection: connection.execute(sqlite_batches.CLEAR_LIST)),
 ]

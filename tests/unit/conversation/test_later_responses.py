@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from time import monotonic
 
 import pytest
+from msgspec import Raw
 
 from gateway.conversation import response_queue
 from gateway.conversation.hidden_turns import ConversationOwner
@@ -63,10 +64,16 @@ def later(key: str, size: int = 100, made: list[str] | None = None) -> Describe:
     return describe
 
 
-def note(stored: StoredResponses, identity: str, model: str = "m", owner: ConversationOwner = ME) -> None:
+def note(
+    stored: StoredResponses,
+    identity: str,
+    model: str = "m",
+    owner: ConversationOwner = ME,
+    echoed: dict[str, Raw] | None = None,
+) -> None:
     later = stored.queue.reserve(owner.workspace, 1000)
     assert later is not None
-    later.noted.append(NotedResponse(get_key_start(owner), identity, [f"msg_{identity}"], model, None))
+    later.noted.append(NotedResponse(get_key_start(owner), identity, [f"msg_{identity}"], model, echoed))
 
 
 def now(key: str, size: int) -> WaitingResponse:
@@ -128,6 +135,16 @@ async def test_those_that_differ_by_their_ids_alone_have_one_record(store: Falli
         assert await stored.find_items(ME, items) == {"msg_r0": None, "msg_résumé": None}
         await stored.queue.flush()
         assert (len(stored.queue), stored.queue._bytes, stored.queue._sharing) == (0, 0, [])
+
+
+async def test_the_fields_of_a_request_stay_with_its_response(stored: StoredResponses) -> None:
+    mine, other = {"instructions": Raw(b'"a"')}, {"instructions": Raw(b'"b"')}
+    tools = {"tools": Raw(b'"a"')}
+    asked = [None, mine, mine, other, None, tools, {**mine, **tools}, {}, mine]
+    for number, echoed in enumerate(asked):
+        note(stored, f"r{number}", echoed=echoed)
+    found = await stored.find_many(ME, [f"r{number}" for number in range(len(asked))])
+    assert [one and one.echoed for one in found] == asked
 
 
 async def test_many_of_a_workspace_are_described_at_once(stored: StoredResponses) -> None:

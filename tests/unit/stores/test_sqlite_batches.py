@@ -13,7 +13,7 @@ import pytest
 
 from gateway.errors import StoreError, StoreFull
 from gateway.stores import sqlite_batches
-from gateway.stores.sqlite_batches import SWEPT_ROWS, append_batch, find_values, hash_key
+from gateway.stores.sqlite_batches import SWEPT_ROWS, append_batch, find_values, hash_keys
 from gateway.stores.sqlite_connection import SWEEP_SECONDS
 from gateway.stores.sqlite_ephemeral import SqliteEphemeralStore
 from gateway.stores.sqlite_migrations import MIGRATIONS, migrate
@@ -96,7 +96,7 @@ async def test_what_an_earlier_release_indexed_hash_by_hash_is_found_and_leaves_
     migrate(old, BEFORE_BUCKETS)
     for number, key in enumerate((b"a", b"b"), 1):
         old.execute("INSERT INTO batch_rows VALUES (?, 100, ?)", (number, msgspec.msgpack.encode({key: key * 2})))
-        old.execute("INSERT INTO batch_index VALUES (0, ?, ?)", (hash_key(key), number))
+        old.execute("INSERT INTO batch_index VALUES (0, ?, ?)", (*hash_keys(b"", [key]), number))
     old.execute("INSERT INTO batch_segments VALUES (0, 2, 2)")
     old.close()
     now = 50.0
@@ -172,7 +172,7 @@ async def test_numbers_are_not_used_twice(path: Path) -> None:
 
 
 def test_keys_with_the_same_hash_are_told_apart(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_batches, "hash_key", lambda key: 7)
+    monkeypatch.setattr(sqlite_batches, "hash_keys", lambda _, ends: [7 for _ in ends])
     monkeypatch.setattr(sqlite_batches, "LISTED_ROWS", 0)  # everything is indexed at once
     connection = sqlite3.connect(path, isolation_level=None)
     migrate(connection)
@@ -183,6 +183,7 @@ def test_keys_with_the_same_hash_are_told_apart(path: Path, monkeypatch: pytest.
 
 
 def test_hashes_fit_beside_the_number_of_a_row() -> None:
-    hashes = [hash_key(b"%d" % number) for number in range(10_000)]
+    hashes = hash_keys(b"", [b"%d" % number for number in range(10_000)])
+    assert hash_keys(b"a:", [b"b"]) == hash_keys(b"", [b"a:b"])
     assert max(hashes) < 2**31
     assert len(set(hashes)) > 9_990
