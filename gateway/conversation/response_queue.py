@@ -54,7 +54,7 @@ class ResponseQueue:
         self._store, self._ttl, self._quota = store, ttl, quota
         self._waiting: dict[str, WaitingResponse] = {}  # by their keys or numbers, oldest first
         self._values: dict[str, bytes] = {}  # of all of them
-        self._sharing: list[WaitingResponse] = []  # those whose shared values are not among these
+        self._sharing: dict[str, WaitingResponse] = {}  # those whose shared values are not among these
         self._bytes = 0  # of all of them
         self._held: Counter[str] = Counter()  # the same by workspace
         self._later: dict[str, LaterResponses] = {}  # by workspace
@@ -78,9 +78,12 @@ class ResponseQueue:
 
     def _unshare(self) -> None:
         """Make what several responses have in common be found under each of their keys."""
-        for one in reversed(self._sharing):
+        values: dict[str, bytes] = {}
+        for one in self._sharing.values():
             one.unshare()
-            self._values = one.values | self._values  # each of which came later
+            values.update(one.values)
+        values.update(self._values)  # which came later
+        self._values = values
         self._sharing.clear()
 
     def add_later(self, workspace: str, size: int, describe: Describe) -> bool:
@@ -177,7 +180,7 @@ class ResponseQueue:
         if (former := self._waiting.get(one.key)) is not None:
             self._remove(former)
         if one.shared and not self._values:
-            self._sharing.append(one)
+            self._sharing[one.key] = one
         else:
             one.unshare()  # it comes after others, which counts where their keys are the same
         self._waiting[one.key] = one
@@ -229,8 +232,7 @@ class ResponseQueue:
         self._held[one.workspace] -= one.held
         if not self._held[one.workspace]:
             del self._held[one.workspace]
-        if one in self._sharing:
-            self._sharing.remove(one)
+        self._sharing.pop(one.key, None)
         for key, value in one.values.items():
             if self._values.get(key) is value:  # else a later response has it too
                 del self._values[key]

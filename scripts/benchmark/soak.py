@@ -23,7 +23,7 @@ BLOCKS = 100
 SHORT = 0.1  # a run of so small a scale only shows that it measures: it has fewer blocks
 # Share of the blocks whose memory does not count: the bounded caches and pools of SQLite and the allocator fill until
 # some 160,000 requests have passed. What grows with requests goes on growing in the 100,000 that count.
-WARM_UP = 2 / 3
+WARM_UP = 0.66
 LEAK_BYTES = 1.0  # per request
 LEAK_OBJECTS = 0.01
 

@@ -134,7 +134,7 @@ async def test_those_that_differ_by_their_ids_alone_have_one_record(store: Falli
         items = ["msg_r0", "msg_résumé", "msg_x", "r0", "msg_r0 msg_r1"]
         assert await stored.find_items(ME, items) == {"msg_r0": None, "msg_résumé": None}
         await stored.queue.flush()
-        assert (len(stored.queue), stored.queue._bytes, stored.queue._sharing) == (0, 0, [])
+        assert (len(stored.queue), stored.queue._bytes, stored.queue._sharing) == (0, 0, {})
 
 
 async def test_the_fields_of_a_request_stay_with_its_response(stored: StoredResponses) -> None:
@@ -191,7 +191,7 @@ async def test_one_that_is_replaced_while_it_is_written_stays(stored: StoredResp
     assert (await stored.find(ME, "a"), len(stored.queue)) == (ResponseRecord("second", "a"), 1)
     await stored.queue.flush()
     assert (await stored.find(ME, "a"), len(stored.queue)) == (ResponseRecord("second", "a"), 0)
-    assert (stored.queue._bytes, stored.queue._values, stored.queue._sharing) == (0, {}, [])
+    assert (stored.queue._bytes, stored.queue._values, stored.queue._sharing) == (0, {}, {})
 
 
 async def test_what_is_shared_counts_once(store: FallibleStore) -> None:
