@@ -2,8 +2,10 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -78,7 +80,7 @@ class Deployment:
 
     def __init__(self, store: str) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
-        self.environment = {**kept, "PYTHONPATH": str(ROOT), "GATEWAY_STORE": store}
+        self.environment = {**kept, "PYTHONPATH": str(ROOT), "GATEWAY_STORE": store, "PYTHONFAULTHANDLER": "1"}
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "gateway", *words, "--config", str(CONFIG)]
@@ -91,16 +93,25 @@ class Deployment:
         """The address of a replica; it listens on loopback here."""
         command = [sys.executable, "-m", "gateway", "serve", "--config", str(CONFIG)]
         command += ["--policies", str(ROOT / "policies"), "--host", "127.0.0.1", "--port", "0"]
-        with subprocess.Popen(
-            command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        ) as process:
+        with (
+            tempfile.TemporaryFile("w+") as errors,
+            subprocess.Popen(
+                command, env=self.environment, stdout=subprocess.PIPE, stderr=errors, text=True
+            ) as process,
+        ):
             try:
                 line = read_first_line(process)
                 assert line.startswith("Context Gateway listens on "), "the gateway did not start"
                 yield line.split()[-1]
             finally:
                 process.terminate()
-                process.communicate(timeout=30)
+                try:
+                    process.communicate(timeout=30)
+                except subprocess.TimeoutExpired:
+                    process.send_signal(signal.SIGABRT)  # which makes it tell where each of its threads is
+                    process.communicate()
+                    errors.seek(0)
+                    pytest.fail(f"a replica did not end: {errors.read()[-5000:]}")
 
 
 @pytest.fixture(scope="module")

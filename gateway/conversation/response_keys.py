@@ -59,12 +59,11 @@ def is_plain(identity: str) -> bool:
 
 def join_plain(ids: Sequence[str]) -> str | None:
     """The ids with a space between each two, without a call for each; None if one of them is not plain."""
-    joined = " ".join(ids)
-    are_plain = joined.isascii() and f"_{joined.replace(' ', '_').replace('-', '_')}".isidentifier()
-    sizes = set(map(len, ids))
-    return (
-        joined if are_plain and joined.count(" ") < len(ids) and 0 < min(sizes) <= max(sizes) <= MAX_PLAIN_ID else None
-    )
+    joined, sizes = " ".join(ids), set(map(len, ids))
+    if joined.count(" ") >= len(ids) or not 0 < min(sizes) <= max(sizes) <= MAX_PLAIN_ID:
+        return None
+    word = f"_{joined.replace(' ', '_').replace('-', '_')}"
+    return joined if joined.isascii() and word.isidentifier() else None
 
 
 def make_key(owner: ConversationOwner, identity: str, prefix: str = PREFIX) -> str:
