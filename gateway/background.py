@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict
 
+from gateway.cancellation import AGAIN_SECONDS, end_task
+
 log = logging.getLogger(__name__)
 
 FIRST_DELAY = 1.0  # seconds before a job that ended is started again; doubles each time
@@ -30,8 +32,14 @@ class JobState(msgspec.Struct):
 class BackgroundJobs:
     """The jobs of one process."""
 
-    def __init__(self, *, first_delay: float = FIRST_DELAY, clock: Callable[[], float] = time.monotonic) -> None:
-        self._first_delay = first_delay
+    def __init__(
+        self,
+        *,
+        first_delay: float = FIRST_DELAY,
+        cancel_again: float = AGAIN_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._first_delay, self._cancel_again = first_delay, cancel_again
         self._clock = clock
         self._endless: dict[str, MakeJob] = {}
         self._finite: dict[str, MakeJob] = {}
@@ -102,7 +110,7 @@ class BackgroundJobs:
         self._tasks[name] = task
         try:
             await asyncio.wait({task})
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
+        except asyncio.CancelledError:
+            await end_task(task, f"the job {name!r}", self._cancel_again)
+            raise
         return asyncio.CancelledError("it was cancelled") if task.cancelled() else task.exception()

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Imports point down. A part may import itself and whatever stands in an earlier row, never its own row.
 ROWS = (
-    {"domain", "errors", "precedence", "queue_bounds"},
+    {"cancellation", "domain", "errors", "precedence", "queue_bounds"},
     {
         "allocation",
         "background",

@@ -4,6 +4,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from gateway.cancellation import end_task
+
 log = logging.getLogger(__name__)
 
 
@@ -41,8 +43,7 @@ class ProbingBreaker:
     async def close(self) -> None:
         """Stop probing."""
         if self._probing is not None:
-            self._probing.cancel()
-            await asyncio.gather(self._probing, return_exceptions=True)
+            await end_task(self._probing, f"the probe of {self._name}")
 
     async def _probe_until_answered(self) -> None:
         # A late answer to a call that began before the breaker opened ends this too.

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+from gateway.cancellation import end_task
 from gateway.errors import StoreError
 from gateway.stores.protocols import EphemeralStore
 
@@ -50,8 +51,7 @@ class Lease:
         try:
             yield
         finally:
-            renewal.cancel()
-            await asyncio.gather(renewal, return_exceptions=True)
+            await end_task(renewal, "the renewal of a lease")
 
     async def _renew_forever(self) -> None:
         while True:

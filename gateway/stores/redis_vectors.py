@@ -10,6 +10,7 @@ from typing import NamedTuple, Self
 
 from redis.asyncio import Redis
 
+from gateway.cancellation import end_task
 from gateway.domain.redis_address import RedisAddress
 from gateway.errors import StoreError
 from gateway.stores.protocols import TOUCH_SECONDS, UNUSED_SECONDS
@@ -73,8 +74,7 @@ class RedisVectorStore:
 
     async def close(self) -> None:
         if self._saving is not None:
-            self._saving.cancel()
-            await asyncio.gather(self._saving, return_exceptions=True)
+            await end_task(self._saving, "storing vectors")
         await self._connection.close()
 
     async def _write(self, vectors: Mapping[bytes, bytes]) -> None:

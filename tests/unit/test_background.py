@@ -1,12 +1,16 @@
 """Jobs that end are started again."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
 from gateway.app import Gateway
 from gateway.background import BackgroundJobs
+from gateway.cancellation import end_task
 from gateway.edge.health import describe_parts
 from gateway.settings import Settings
 from tests.support.upstream import wait_for
@@ -35,6 +39,41 @@ async def test_a_job_that_raises_or_returns_is_started_again_and_shown() -> None
         await until(lambda: jobs.states["raising"].running)
         assert jobs.describe()["raising"] == {"running": True, "restarts": 1, "error": "LookupError('iso-8859-99')"}
         assert jobs.restarts[("raising",)] == 1
+
+
+async def test_a_job_that_misses_its_cancellation_is_cancelled_again() -> None:
+    """As redis-py takes one that comes together with a timeout for that timeout."""
+    jobs, missed = BackgroundJobs(cancel_again=0.001), []
+
+    async def deaf() -> None:
+        while True:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                missed.append(1)
+                if len(missed) > 2:
+                    raise
+
+    jobs.add("deaf", deaf)
+    async with asyncio.timeout(10), jobs.running():
+        await until(lambda: jobs.states["deaf"].running)
+    assert len(missed) == 3
+
+
+async def test_a_job_that_never_ends_does_not_keep_the_gateway(caplog: pytest.LogCaptureFixture) -> None:
+    jobs, may_end = BackgroundJobs(cancel_again=0.001), False
+
+    async def deaf() -> None:
+        while not may_end:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
+
+    jobs.add("deaf", deaf)
+    async with asyncio.timeout(10), jobs.running():
+        await until(lambda: jobs.states["deaf"].running)
+    assert "the job 'deaf' does not end" in caplog.text
+    may_end = True
+    await end_task(jobs._tasks["deaf"], "it")
 
 
 async def test_the_delay_grows_while_a_job_keeps_failing() -> None:
