@@ -37,36 +37,52 @@ class NotedResponse(msgspec.Struct, frozen=True, gc=False):
 
 def describe_noted(noted: Sequence[NotedResponse], joined: WaitingResponse) -> None:
     """Add what is kept of these to that of others: those that differ by their ids alone have the same record."""
+    add_items(noted, joined)
     if len({one.id for one in noted}) < len(noted):
         noted = list({(one.start, one.id): one for one in noted}.values())  # the last of those with the same id counts
-    responses: dict[Hashable, list[NotedResponse]] = {}
-    items: dict[KeyStart, list[str]] = {}
+    joined.number += len(noted)
+    groups: dict[Hashable, list[NotedResponse]] = {}
     echoed: dict[str, Raw] | None = None
     told: Hashable = None
     for one in noted:
         if one.echoed != echoed:  # which costs less than to look each of them up
             echoed = one.echoed
             told = None if echoed is None else (*echoed, *map(bytes, echoed.values()))
-        responses.setdefault((one.start, one.model, told), []).append(one)
-        if one.names:
-            items.setdefault(one.start, []).extend(one.names[:MAX_NAMED_ITEMS])
-    for alike in responses.values():
-        first = alike[0]
-        record = encode_record(ResponseRecord(first.model, SAME_ID, echoed=first.echoed))
-        put(joined, first.start, PREFIX, [one.id for one in alike], record)
-        joined.counted += len(record)
-        joined.number += len(alike)
-    for start, names in items.items():
-        if short := [name for name in names if len(name) <= MAX_ITEM_ID]:
-            put(joined, start, ITEM_PREFIX, short, ITEM_UPSTREAM)
+        groups.setdefault((one.start, one.model, told), []).append(one)
+    for alike in groups.values():
+        add_records(alike, joined)
 
 
-def put(joined: WaitingResponse, start: KeyStart, prefix: str, ids: Sequence[str], value: bytes) -> None:
-    """Add a value under the keys of these ids."""
+def add_records(alike: Sequence[NotedResponse], joined: WaitingResponse) -> None:
+    """Add the record of responses that differ by their ids alone; one whose id is not plain has its own."""
+    first, ids = alike[0], [one.id for one in alike]
+    joined.counted += sum(map(len, ids))
     ends = join_plain(ids)
     if ends is None:
-        joined.values.update((start.finish(id, prefix), value) for id in ids if not is_plain(id))
         ends = " ".join(filter(is_plain, ids))
+        for id in ids:
+            if not is_plain(id):
+                own = encode_record(ResponseRecord(first.model, id, echoed=first.echoed))
+                joined.values[first.start.hash(id, PREFIX)] = own
+                joined.counted += len(own)
     if ends:
-        joined.shared = [*joined.shared, CommonValue(start.begin(prefix), ends, value)]
-    joined.counted += sum(map(len, ids))
+        record = encode_record(ResponseRecord(first.model, SAME_ID, echoed=first.echoed))
+        joined.shared.append(CommonValue(first.start.begin(PREFIX), ends, record))
+        joined.counted += len(record)
+
+
+def add_items(noted: Sequence[NotedResponse], joined: WaitingResponse) -> None:
+    """Add whose the items of these are; their upstream knows what they say."""
+    items: dict[KeyStart, list[str]] = {}
+    for one in noted:
+        if one.names:
+            items.setdefault(one.start, []).extend(one.names[:MAX_NAMED_ITEMS])
+    for start, names in items.items():
+        joined.counted += sum(map(len, names))
+        ends = join_plain(names)
+        if ends is None:
+            ends = " ".join(filter(is_plain, names))
+            odd = (name for name in names if len(name) <= MAX_ITEM_ID and not is_plain(name))
+            joined.values.update((start.hash(name, ITEM_PREFIX), ITEM_UPSTREAM) for name in odd)
+        if ends:
+            joined.shared.append(CommonValue(start.begin(ITEM_PREFIX), ends, ITEM_UPSTREAM))

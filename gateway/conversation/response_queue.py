@@ -61,6 +61,8 @@ class ResponseQueue:
         self._later_bytes = 0  # at most, of all of them
         self._joined = 0  # that were described later, together
         self._late = False  # the last batch was
+        self._tries = self._failed = 0  # how often it was written, and which of these times failed last
+        self._failure: StoreError | None = None  # then
         self._wake = asyncio.Event()
         self._writing = asyncio.Lock()
 
@@ -93,15 +95,16 @@ class ResponseQueue:
             later.entries.append((size, describe))
         return later is not None
 
-    def reserve(self, workspace: str, size: int) -> LaterResponses | None:
+    def reserve(self, workspace: str, size: int, *, noted: bool = False) -> LaterResponses | None:
         """Where a response that weighs at most so much is queued, to be described later.
 
-        None if it may be more than its workspace keeps, or has to wait.
+        None if it may be more than its workspace keeps, or has to wait. One that is noted does not come together with
+        others before it: of two with the same id the later one counts.
         """
         if self._later_bytes + size > ALL_LATER:
             self.settle()
         later = self._later.get(workspace)
-        if later is not None and later.number >= TOGETHER:
+        if later is not None and (later.number >= TOGETHER or (noted and later.entries)):
             self._settle(workspace, later)
             later = None
         if later is not None:
@@ -193,14 +196,21 @@ class ResponseQueue:
         return self._bytes + one.weight > MAX_WAITING or self._held[one.workspace] + one.weight > MAX_SHARE
 
     async def flush(self) -> None:
-        """Write everything that waits now; raises StoreError, and what was not written goes on waiting."""
+        """Write everything that waits now; raises StoreError, and what was not written goes on waiting.
+
+        Whoever waited for its turn while another one tried and failed need not try the same again.
+        """
+        known = self._tries
         async with self._writing:
+            if self._failure is not None and self._failed > known:
+                raise StoreError(str(self._failure)) from self._failure
+            self._tries += 1
             self.settle()
             for batch in list(split_batches(self._waiting.values())):
                 try:
                     await self._write(batch)
-                except StoreError:
-                    self._late = True
+                except StoreError as failure:
+                    self._late, self._failed, self._failure = True, self._tries, failure
                     raise
                 self._late = monotonic() - batch[0].since > LATE_SECONDS
 

@@ -1,6 +1,6 @@
 """Responses on their way to the store, one or several that go together."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from time import monotonic
 
 from gateway.stores.protocols import CommonValue, join_values
@@ -15,7 +15,7 @@ class WaitingResponse:
 
     def __init__(self, key: str, workspace: str, values: dict[str, bytes], counted: int, number: int = 1) -> None:
         self.key, self.workspace, self.values = key, workspace, values
-        self.shared: Sequence[CommonValue] = ()
+        self.shared: list[CommonValue] = []
         self.counted = counted  # bytes, as the quota counts them
         self.held = 0  # bytes, as the queue counts them
         self.number = number  # of responses
@@ -29,7 +29,7 @@ class WaitingResponse:
     def unshare(self) -> None:
         """Put each value under its own key."""
         if self.shared:
-            self.values, self.shared = join_values(self.values, self.shared), ()
+            self.values, self.shared = join_values(self.values, self.shared), []
 
 
 # Adds what is kept of a response to that of others, if anything is.

@@ -43,6 +43,8 @@ READ_SEGMENT = "SELECT id, hashes FROM batch_buckets WHERE id BETWEEN ? AND ?"
 LIST_SEGMENTS = "SELECT segment FROM batch_segments"
 READ_BUCKETS = "SELECT hashes FROM batch_buckets WHERE id IN ({marks})"
 DROP_BUCKETS = "DELETE FROM batch_buckets WHERE id BETWEEN ? AND ?"
+# An earlier release that shares the file drops segments without them.
+DROP_LEFT_BUCKETS = "DELETE FROM batch_buckets WHERE id < ? * (SELECT min(segment) FROM batch_segments)"
 # Earlier releases had a row for each hash in segments that may have both.
 # The order of the tables is given: one search per segment and hash, whatever the planner knows about their sizes.
 FIND_INDEXED = """SELECT hash, number FROM batch_segments CROSS JOIN batch_index USING (segment)
@@ -274,6 +276,7 @@ def _drop_rows(connection: sqlite3.Connection, now: float) -> bool:
 
 def _drop_segment(connection: sqlite3.Connection) -> bool:
     """Delete hashes of a segment whose rows are all gone; False if there may be more of them."""
+    connection.execute(DROP_LEFT_BUCKETS, (BUCKETS,))
     old = connection.execute(FIND_OLD_SEGMENT).fetchone()
     if old is None:
         return True

@@ -145,6 +145,17 @@ async def test_a_relayed_response_is_read_at_the_upstream(gateway: Client, upstr
     assert (upstream.seen[1].method, upstream.seen[1].path) == ("GET", "/v1/responses/resp_1?include=x")
 
 
+async def test_what_was_relayed_and_what_got_context_are_told_apart(gateway: Client, upstream: Upstream):
+    """Although both are kept together, and no client has sent instructions."""
+    upstream.will(*(say("Hi").but(top={"id": f"r{number}"}) for number in range(4)))
+    for agent in ("bare", "greeter", "bare", "greeter"):  # the first one asks the store for the quota
+        await ask(gateway, agent=agent)
+    added = orjson.dumps({"object": "response", "instructions": "Added by the gateway", "tools": [], "output": []})
+    upstream.will(tell(added), tell(added))
+    assert b"Added" in (await call(gateway, "GET", "r2")).raw  # which the upstream says of itself
+    assert b"Added" not in (await call(gateway, "GET", "r3")).raw
+
+
 async def test_a_deleted_response_is_gone(gateway: Client, upstream: Upstream):
     upstream.will(say("First."), Canned(Response(200, "application/json", (b'{"deleted":true}',))))
     known = understood(await ask(gateway, agent="bare"))

@@ -11,7 +11,7 @@ from msgspec import Raw
 from gateway.conversation import response_queue
 from gateway.conversation.hidden_turns import ConversationOwner
 from gateway.conversation.noted_responses import NotedResponse
-from gateway.conversation.response_keys import get_key_start
+from gateway.conversation.response_keys import get_key_start, make_key
 from gateway.conversation.response_queue import (
     LATE_SECONDS,
     MAX_LATER,
@@ -71,9 +71,11 @@ def note(
     owner: ConversationOwner = ME,
     echoed: dict[str, Raw] | None = None,
 ) -> None:
-    later = stored.queue.reserve(owner.workspace, 1000)
+    later = stored.queue.reserve(owner.workspace, 1000, noted=True)
     assert later is not None
-    later.noted.append(NotedResponse(get_key_start(owner), identity, [f"msg_{identity}"], model, echoed))
+    later.noted.append(
+        NotedResponse(get_key_start(owner), identity, [f"msg_{identity}", f"msg_{model}"], model, echoed)
+    )
 
 
 def now(key: str, size: int) -> WaitingResponse:
@@ -131,8 +133,9 @@ async def test_those_that_differ_by_their_ids_alone_have_one_record(store: Falli
             None,
         ]
         assert await stored.find_many(other, ["x", "r0"]) == [ResponseRecord("m", "x"), None]
-        items = ["msg_r0", "msg_résumé", "msg_x", "r0", "msg_r0 msg_r1"]
-        assert await stored.find_items(ME, items) == {"msg_r0": None, "msg_résumé": None}
+        items = ["msg_r0", "msg_m", "msg_n", "msg_résumé", "msg_x", "r0", "msg_r0 msg_r1"]
+        own = ["msg_r0", "msg_m", "msg_n", "msg_résumé"]  # of the former r0 too
+        assert await stored.find_items(ME, items) == dict.fromkeys(own)
         await stored.queue.flush()
         assert (len(stored.queue), stored.queue._bytes, stored.queue._sharing) == (0, 0, {})
 
@@ -147,6 +150,14 @@ async def test_the_fields_of_a_request_stay_with_its_response(stored: StoredResp
     assert [one and one.echoed for one in found] == asked
 
 
+async def test_one_with_an_odd_id_says_it_itself(stored: StoredResponses, store: FallibleStore) -> None:
+    """A process of an earlier release finds it too, and takes what it says for the upstream's id."""
+    note(stored, "r:1")
+    await stored.queue.flush()
+    key = make_key(ME, "r:1")
+    assert (await store.find_appended([key])) == {key: encode_record(ResponseRecord("m", "r:1"))}
+
+
 async def test_many_of_a_workspace_are_described_at_once(stored: StoredResponses) -> None:
     for number in range(TOGETHER + 1):
         note(stored, f"r{number}")
@@ -156,6 +167,18 @@ async def test_many_of_a_workspace_are_described_at_once(stored: StoredResponses
     await queue.flush()
     assert (len(queue), queue._bytes, queue._later_bytes, dict(queue._held)) == (0, 0, 0, {})
     assert None not in await stored.find_many(ME, [f"r{number}" for number in range(TOGETHER + 1)])
+
+
+async def test_a_noted_response_counts_that_comes_after_one_that_is_described_later(stored: StoredResponses) -> None:
+    def describe(joined: WaitingResponse) -> None:
+        joined.values[make_key(ME, "a")] = encode_record(ResponseRecord("first", ""))
+        joined.number += 1
+
+    assert stored.queue.add_later("default", 100, describe)
+    note(stored, "a", "second")
+    for _ in range(2):
+        assert await stored.find(ME, "a") == ResponseRecord("second", "a")
+        await stored.queue.flush()
 
 
 @pytest.mark.parametrize("looks", [True, False])
@@ -201,7 +224,7 @@ async def test_what_is_shared_counts_once(store: FallibleStore) -> None:
         note(stored, f"r{number}")
     stored.queue.settle()
     record = len(encode_record(ResponseRecord("m", SAME_ID)))
-    assert await stored.count_bytes("default") == record + 9 * len("r0" + "msg_r0")
+    assert await stored.count_bytes("default") == record + 9 * len("r0" + "msg_r0" + "msg_m")
 
 
 async def test_one_that_nobody_could_continue_is_dropped(queue: ResponseQueue) -> None:

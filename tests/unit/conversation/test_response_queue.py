@@ -121,6 +121,30 @@ async def test_the_job_writes_what_is_queued_and_tries_again(
     assert len(stored.queue) == 1  # the store works again: nobody waits
 
 
+async def test_who_waits_while_another_tries_in_vain_does_not_try_the_same_again(
+    stored: StoredResponses, store: WatchedStore
+) -> None:
+    tries = 0
+
+    async def fail(*_: object) -> None:
+        nonlocal tries
+        tries += 1
+        await asyncio.sleep(0.001)
+        raise StoreError("down")
+
+    store.append_many = fail  # type: ignore[method-assign, assignment]
+    await keep(stored, "first")
+    with pytest.raises(StoreError):
+        await stored.queue.flush()
+    waiting = [stored.keep(ME, f"r{number}", RECORD) for number in range(40)]
+    failures = await asyncio.gather(*waiting, return_exceptions=True)
+    assert {type(one) for one in failures} == {StoreError}
+    assert (tries, len(stored.queue)) == (3, 41)
+    del store.append_many
+    await stored.queue.flush()
+    assert len(stored.queue) == 0
+
+
 async def test_nobody_is_told_of_an_end_before_a_late_store_has_it(
     stored: StoredResponses, store: WatchedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

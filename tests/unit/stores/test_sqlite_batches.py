@@ -161,6 +161,22 @@ async def test_expired_batches_leave_the_file_in_bounded_steps(path: Path, monke
     await store.close()
 
 
+async def test_buckets_whose_segment_an_earlier_release_dropped_leave_the_file(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, limit in (("LISTED_BYTES", 8), ("LISTED_ROWS", 1), ("SEGMENT_SIZE", 4), ("SWEEP_SECONDS", 0)):
+        monkeypatch.setattr(sqlite_batches, name, limit)
+    store = await SqliteEphemeralStore.open(path)
+    for number in range(20):
+        await store.append_many({str(number): b"x"}, 3600)
+    await store.threads.writer.run(
+        lambda connection: connection.execute("DELETE FROM batch_segments WHERE segment < 2")
+    )
+    await store.append_many({"last": b"x"}, 3600)
+    assert await query(store, "SELECT min(id / 128) FROM batch_buckets") == [(2,)]
+    await store.close()
+
+
 async def test_numbers_are_not_used_twice(path: Path) -> None:
     now = 1000.0
     store = await SqliteEphemeralStore.open(path, clock=lambda: now)

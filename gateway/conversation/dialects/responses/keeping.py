@@ -86,7 +86,8 @@ class ResponseKeeper(msgspec.Struct):
         if read.status not in KEPT_STATUSES:
             return None  # nobody could continue it
         if self.request.continued is None and (loop is None or not loop.hidden):
-            noted = self.native and (self.outgoing.unchanged or not self._needs_copy(loop))
+            has_one_id = loop is None or loop.last_id in ("", read.id)
+            noted = self.native and has_one_id and (self.outgoing.unchanged or not self._needs_copy(loop))
             if self._note(read, size) if noted else self._leave(ended, loop, size):
                 return None
         waiting = self._describe(ended, loop)
@@ -103,7 +104,7 @@ class ResponseKeeper(msgspec.Struct):
         if not self.outgoing.unchanged:
             echoed = EchoedFields.copy(self.asked.fields)
             most += sum(map(len, echoed.values()))
-        later = self.stored.queue.reserve(self.owner.workspace, most)
+        later = self.stored.queue.reserve(self.owner.workspace, most, noted=True)
         if later is None:
             return False
         later.noted.append(NotedResponse(get_key_start(self.owner), read.id, names, self.model, echoed))

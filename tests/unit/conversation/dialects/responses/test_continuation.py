@@ -100,7 +100,7 @@ async def test_a_record_is_never_larger_than_what_was_foreseen(
     native: bool, stored: StoredResponses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     foreseen: list[int] = []
-    monkeypatch.setattr(stored.queue, "reserve", lambda workspace, size: foreseen.append(size))
+    monkeypatch.setattr(stored.queue, "reserve", lambda workspace, size, **_: foreseen.append(size))
     for text in ("", "é🧭" * 2000):
         for unchanged in (True, False):
             keeper = make_keeper(stored, ask(text, instructions=text, tools=[]))

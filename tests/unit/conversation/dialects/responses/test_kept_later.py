@@ -97,9 +97,18 @@ async def test_it_is_kept_as_if_it_were_described_at_once(
     loop = open_loop(body) if has_loop else None
     later, now = make_keeper(request, changes), make_keeper(request, changes)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(now.stored.queue, "reserve", lambda *_: None)
+        patch.setattr(now.stored.queue, "reserve", lambda *_, **__: None)
         expected = await keep(now, body, streams, loop)
     assert await keep(later, body, streams, loop) == expected
+
+
+async def test_a_response_is_continued_under_the_id_that_its_upstream_told_last() -> None:
+    body = b'{"id":"%b","status":"completed","output":[]}'
+    keeper = make_keeper(RESPONSES.decode(b'{"model":"m","input":"x"}'), "context")
+    await keep_reply(keeper, Reply(200, {}, body % b"first"), open_loop(body % b"last"))
+    record = await keeper.stored.find(ME, "first")
+    assert record is not None
+    assert record.native == "last"
 
 
 async def test_a_response_that_waits_does_not_hold_its_request() -> None:
