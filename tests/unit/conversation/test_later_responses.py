@@ -25,6 +25,7 @@ from gateway.conversation.waiting_responses import OVERHEAD, Describe, WaitingRe
 from gateway.errors import StoreError
 from gateway.stores.memory_ephemeral import MemoryEphemeralStore
 from gateway.stores.protocols import CommonValue
+from tests.support.growth import measure_growth
 
 ME = ConversationOwner("default", "key")
 
@@ -215,6 +216,18 @@ async def test_one_that_is_replaced_while_it_is_written_stays(stored: StoredResp
     await stored.queue.flush()
     assert (await stored.find(ME, "a"), len(stored.queue)) == (ResponseRecord("second", "a"), 0)
     assert (stored.queue._bytes, stored.queue._values, stored.queue._sharing) == (0, {}, {})
+
+
+def test_what_waits_of_many_workspaces_is_found_in_linear_time() -> None:
+    def find(workspaces: int) -> None:
+        stored = StoredResponses(MemoryEphemeralStore())
+        for number in range(workspaces):
+            note(stored, "r", owner=ConversationOwner(f"w{number}", "key"))
+        stored.queue.settle()
+        assert len(stored.queue._sharing) == workspaces
+        stored.queue.find(["x"])
+
+    assert not measure_growth(find, int, 1000).is_steep
 
 
 async def test_what_is_shared_counts_once(store: FallibleStore) -> None:
