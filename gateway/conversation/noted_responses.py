@@ -11,8 +11,7 @@ from gateway.conversation.response_keys import (
     MAX_NAMED_ITEMS,
     PREFIX,
     KeyStart,
-    is_plain,
-    join_plain,
+    sort_ids,
 )
 from gateway.conversation.response_record import SAME_ID, ResponseRecord, encode_record
 from gateway.conversation.waiting_responses import WaitingResponse
@@ -57,17 +56,14 @@ def add_records(alike: Sequence[NotedResponse], joined: WaitingResponse) -> None
     """Add the record of responses that differ by their ids alone; one whose id is not plain has its own."""
     first, ids = alike[0], [one.id for one in alike]
     joined.counted += sum(map(len, ids))
-    ends = join_plain(ids)
-    if ends is None:
-        ends = " ".join(filter(is_plain, ids))
-        for id in ids:
-            if not is_plain(id):
-                own = encode_record(ResponseRecord(first.model, id, echoed=first.echoed))
-                joined.values[first.start.hash(id, PREFIX)] = own
-                joined.counted += len(own)
-    if ends:
+    plain, odd = sort_ids(ids)
+    for id in odd:
+        own = encode_record(ResponseRecord(first.model, id, echoed=first.echoed))
+        joined.values[first.start.hash(id, PREFIX)] = own
+        joined.counted += len(own)
+    if plain:
         record = encode_record(ResponseRecord(first.model, SAME_ID, echoed=first.echoed))
-        joined.shared.append(CommonValue(first.start.begin(PREFIX), ends, record))
+        joined.shared.append(CommonValue(first.start.begin(PREFIX), plain, record))
         joined.counted += len(record)
 
 
@@ -79,10 +75,8 @@ def add_items(noted: Sequence[NotedResponse], joined: WaitingResponse) -> None:
             items.setdefault(one.start, []).extend(one.names[:MAX_NAMED_ITEMS])
     for start, names in items.items():
         joined.counted += sum(map(len, names))
-        ends = join_plain(names)
-        if ends is None:
-            ends = " ".join(filter(is_plain, names))
-            odd = (name for name in names if len(name) <= MAX_ITEM_ID and not is_plain(name))
-            joined.values.update((start.hash(name, ITEM_PREFIX), ITEM_UPSTREAM) for name in odd)
-        if ends:
-            joined.shared.append(CommonValue(start.begin(ITEM_PREFIX), ends, ITEM_UPSTREAM))
+        plain, odd = sort_ids(names)
+        short = (name for name in odd if len(name) <= MAX_ITEM_ID)
+        joined.values.update((start.hash(name, ITEM_PREFIX), ITEM_UPSTREAM) for name in short)
+        if plain:
+            joined.shared.append(CommonValue(start.begin(ITEM_PREFIX), plain, ITEM_UPSTREAM))

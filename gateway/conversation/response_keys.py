@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -57,8 +58,23 @@ def is_plain(identity: str) -> bool:
     return 0 < len(identity) <= MAX_PLAIN_ID and identity.isascii() and f"_{identity.replace('-', '_')}".isidentifier()
 
 
-def join_plain(ids: Sequence[str]) -> str | None:
-    """The ids with a space between each two, without a call for each; None if one of them is not plain."""
+class SortedIds(NamedTuple):
+    """Ids that stand in their keys as they are, with a space between each two, and the others."""
+
+    plain: str
+    odd: Sequence[str]
+
+
+def sort_ids(ids: Sequence[str]) -> SortedIds:
+    """Without a call for each, if all are plain."""
+    joined = _join_plain(ids)
+    if joined is not None:
+        return SortedIds(joined, ())
+    return SortedIds(" ".join(filter(is_plain, ids)), [one for one in ids if not is_plain(one)])
+
+
+def _join_plain(ids: Sequence[str]) -> str | None:
+    """None if one of them is not plain."""
     joined, sizes = " ".join(ids), set(map(len, ids))
     if joined.count(" ") >= len(ids) or not 0 < min(sizes) <= max(sizes) <= MAX_PLAIN_ID:
         return None
@@ -66,13 +82,8 @@ def join_plain(ids: Sequence[str]) -> str | None:
     return joined if joined.isascii() and word.isidentifier() else None
 
 
-def make_key(owner: ConversationOwner, identity: str, prefix: str = PREFIX) -> str:
-    """Sessions do not count, the id says enough."""
-    return get_key_start(owner).finish(identity, prefix)
-
-
 def get_key_start(owner: ConversationOwner) -> KeyStart:
-    """What all keys of an owner have in common."""
+    """What all keys of an owner have in common; sessions do not count, the id says enough."""
     return _begin_key(owner.workspace, owner.principal, owner.user)
 
 

@@ -62,7 +62,7 @@ class ResponseQueue:
         self._joined = 0  # that were described later, together
         self._late = False  # the last batch was
         self._tries = self._failed = 0  # how often it was written, and which of these times failed last
-        self._failure: StoreError | None = None  # then
+        self._failure = ""  # what it said then; the error itself would hold on to its batch
         self._wake = asyncio.Event()
         self._writing = asyncio.Lock()
 
@@ -202,15 +202,15 @@ class ResponseQueue:
         """
         known = self._tries
         async with self._writing:
-            if self._failure is not None and self._failed > known:
-                raise StoreError(str(self._failure)) from self._failure
+            if self._failed > known:
+                raise StoreError(self._failure)
             self._tries += 1
             self.settle()
             for batch in list(split_batches(self._waiting.values())):
                 try:
                     await self._write(batch)
                 except StoreError as failure:
-                    self._late, self._failed, self._failure = True, self._tries, failure
+                    self._late, self._failed, self._failure = True, self._tries, str(failure)
                     raise
                 self._late = monotonic() - batch[0].since > LATE_SECONDS
 

@@ -11,7 +11,7 @@ from msgspec import Raw
 from gateway.conversation import response_queue
 from gateway.conversation.hidden_turns import ConversationOwner
 from gateway.conversation.noted_responses import NotedResponse
-from gateway.conversation.response_keys import get_key_start, make_key
+from gateway.conversation.response_keys import PREFIX, get_key_start
 from gateway.conversation.response_queue import (
     LATE_SECONDS,
     MAX_LATER,
@@ -155,7 +155,7 @@ async def test_one_with_an_odd_id_says_it_itself(stored: StoredResponses, store:
     """A process of an earlier release finds it too, and takes what it says for the upstream's id."""
     note(stored, "r:1")
     await stored.queue.flush()
-    key = make_key(ME, "r:1")
+    key = get_key_start(ME).finish("r:1", PREFIX)
     assert (await store.find_appended([key])) == {key: encode_record(ResponseRecord("m", "r:1"))}
 
 
@@ -172,7 +172,7 @@ async def test_many_of_a_workspace_are_described_at_once(stored: StoredResponses
 
 async def test_a_noted_response_counts_that_comes_after_one_that_is_described_later(stored: StoredResponses) -> None:
     def describe(joined: WaitingResponse) -> None:
-        joined.values[make_key(ME, "a")] = encode_record(ResponseRecord("first", ""))
+        joined.values[get_key_start(ME).finish("a", PREFIX)] = encode_record(ResponseRecord("first", ""))
         joined.number += 1
 
     assert stored.queue.add_later("default", 100, describe)

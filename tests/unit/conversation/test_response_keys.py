@@ -5,14 +5,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gateway.conversation.hidden_turns import ConversationOwner
-from gateway.conversation.response_keys import MAX_PLAIN_ID, is_plain, join_plain, make_key
+from gateway.conversation.response_keys import MAX_PLAIN_ID, PREFIX, get_key_start, is_plain, sort_ids
 
 ids = st.one_of(st.text("aZ_-0 é", max_size=4), st.sampled_from(["x" * MAX_PLAIN_ID, "x" * (MAX_PLAIN_ID + 1), "\n"]))
 
 
+def make_key(owner: ConversationOwner, identity: str) -> str:
+    return get_key_start(owner).finish(identity, PREFIX)
+
+
 @given(st.lists(ids, min_size=1, max_size=5))
-def test_many_are_plain_if_each_is(some: list[str]) -> None:
-    assert join_plain(some) == (" ".join(some) if all(map(is_plain, some)) else None)
+def test_many_are_sorted_as_each_is(some: list[str]) -> None:
+    plain, odd = [one for one in some if is_plain(one)], [one for one in some if not is_plain(one)]
+    assert (sort_ids(some).plain, list(sort_ids(some).odd)) == (" ".join(plain), odd)
 
 
 @pytest.mark.parametrize("identity", ["resp_1", "0aF", "a-b", "x" * MAX_PLAIN_ID])

@@ -44,15 +44,15 @@ class EchoedFields(msgspec.Struct, frozen=True):
     @staticmethod
     def copy(fields: Mapping[str, Raw]) -> dict[str, Raw]:
         """The same, without holding on to the body that they stand in."""
-        copied: dict[str, Raw] = {}
-        for name in ECHOED:
-            if name in fields:
-                copied[name] = fields[name].copy()
-        return copied
+        return {name: fields[name].copy() for name in ECHOED if name in fields}
 
     def restore(self, response: dict[str, Any]) -> dict[str, Any]:
         """The response with these fields, where it has them."""
-        return response | {name: self.given.get(name, ECHOED[name]) for name in ECHOED if name in response}
+        return response | self._select_told(response)
+
+    def _select_told(self, response: dict[str, Any]) -> dict[str, Raw]:
+        """What the response would have said to the client's own request, where it has such a field."""
+        return {name: self.given.get(name, default) for name, default in ECHOED.items() if name in response}
 
     def restore_body(self, body: bytes) -> bytes:
         """A whole response with these fields; other JSON as it is. Raises UpstreamInvalid if nobody can read it."""
@@ -104,9 +104,7 @@ class EchoedFields(msgspec.Struct, frozen=True):
         return b"event: %b\ndata: %b\n\n" % (kind.encode(), told)
 
     def _restore_values(self, response: dict[str, Any]) -> dict[str, Any]:
-        return {
-            name: read_odd(bytes(one)) if isinstance(one, Raw) else one for name, one in self.restore(response).items()
-        }
+        return response | {name: read_odd(bytes(one)) for name, one in self._select_told(response).items()}
 
     def _replace(self, data: bytes, told: Any) -> bytes | None:
         """`data`, which tells of a response, with these fields put over its own; None if it is not certain where."""

@@ -62,24 +62,20 @@ class ResponseKeeper(msgspec.Struct):
         if reply.stream is not None:
             reply.stream = partial(self._stream, reply.stream, loop)
             return None
-        ended = read_ended(reply.body) if reply.read is None else EndedResponse(reply.read, reply.body)
-        waiting = None if ended is None else self._queue(ended, loop, len(reply.body))
+        waiting = self._queue(read_ended(reply.body, reply.read), loop, len(reply.body))
         return None if waiting is None else self._wait(waiting)
 
     async def _stream(self, stream: ReplyStream, loop: TurnLoop | None, writer: ClientWriter) -> None:
-        held = HeldEnd(writer, lambda data: self._queue_last(data, loop))
+        held = HeldEnd(writer, lambda data: self._queue(find_ended_response(data), loop, len(data)))
         await stream(held)
         if held.waiting is not None:
             await self._wait(held.waiting)
             writer.end(held.last)
 
-    def _queue_last(self, data: bytes, loop: TurnLoop | None) -> WaitingResponse | None:
-        """The same for the response that the last of these events ends."""
-        ended = find_ended_response(data)
-        return None if ended is None else self._queue(ended, loop, len(data))
-
-    def _queue(self, ended: EndedResponse, loop: TurnLoop | None, size: int) -> WaitingResponse | None:
+    def _queue(self, ended: EndedResponse | None, loop: TurnLoop | None, size: int) -> WaitingResponse | None:
         """Queue a response, if it can be continued; one that has to wait for the store is returned."""
+        if ended is None:
+            return None
         read, exchange = ended.read, self.exchange
         if exchange.usage is None:
             exchange.usage = read.read_usage()  # so that nobody has to look for it again
