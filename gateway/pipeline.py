@@ -263,9 +263,18 @@ class Pipeline(msgspec.Struct, frozen=True):
 
     def _keep(self, exchange: Exchange, prepared: PreparedRequest, reply: Reply) -> Awaitable[None] | None:
         """Keep a reply so that the client can come back to it; what is returned has to be awaited."""
-        request, native = prepared.request, prepared.dialect.name in prepared.can.dialects
-        about = (prepared.owner, prepared.asked or request, request, prepared.outgoing, prepared.model, native)
-        return ResponseKeeper(self.responses, *about, exchange).keep(reply, prepared.loop)
+        request = prepared.request
+        keeper = ResponseKeeper(
+            self.responses,
+            prepared.owner,
+            prepared.asked or request,
+            request,
+            prepared.outgoing,
+            prepared.model,
+            prepared.dialect.name in prepared.can.dialects,
+            exchange,
+        )
+        return keeper.keep(reply, prepared.loop)
 
     def _recall(self, exchange: Exchange, request: ChatRequest) -> ResolvedScope | None:
         """What another request of the same caller with the same headers and model came to, if that is known."""

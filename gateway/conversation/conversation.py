@@ -96,6 +96,7 @@ class Conversation(msgspec.Struct):
             here = reply.take_all()
             whole = Reply(reply.status, reply.headers, here) if here is not None else await read_whole_reply(reply)
             self.dialect.show_relayed(request, outgoing, whole)
+            self.exchange.usage = whole.usage
             return whole
         try:
             first = await read_first_bytes(reply)

@@ -5,12 +5,13 @@ from collections.abc import Hashable, Sequence
 import msgspec
 from msgspec import Raw
 
+from gateway.conversation.hidden_turns import ConversationOwner
 from gateway.conversation.response_keys import (
     ITEM_PREFIX,
     MAX_ITEM_ID,
-    MAX_NAMED_ITEMS,
     PREFIX,
     KeyStart,
+    get_key_start,
     sort_ids,
 )
 from gateway.conversation.response_record import SAME_ID, ResponseRecord, encode_record
@@ -20,59 +21,70 @@ from gateway.stores.protocols import CommonValue
 ITEM_UPSTREAM = b"="  # what is told of an item of a response that its upstream keeps
 
 
-class NotedResponse(msgspec.Struct, frozen=True, gc=False):
-    """A response that its upstream keeps under the id that the client knows, and that the client saw as it is there.
+class NotedResponses(msgspec.Struct):
+    """Responses that differ by their ids alone: their upstream keeps each as the client saw it.
 
-    It waits for its batch without its request and its reply: whatever it held would be out of the CPU's cache when it
-    is let go, and so would be the memory that others get in its place meanwhile.
+    They wait for their batch without their requests and replies: whatever they held would be out of the CPU's cache
+    when it is let go, and so would be the memory that others get in its place meanwhile.
     """
 
-    start: KeyStart  # of its owner's keys
-    id: str
-    names: Sequence[str]  # of what stands in it
+    owner: ConversationOwner
     model: str  # that was sent
-    echoed: dict[str, Raw] | None  # fields of the request that the client saw in the upstream's response
+    echoed: dict[str, Raw] | None  # fields of the requests that the client saw in the upstream's responses
+    ids: list[str] = []  # oldest first
+    names: list[str] = []  # of what stands in them
+
+    def has(self, owner: ConversationOwner, model: str, echoed: dict[str, Raw] | None) -> bool:
+        """Whether a response belongs to these; if its owner is another object, that is found out later."""
+        return self.owner is owner and self.model == model and self.echoed == echoed
 
 
-def describe_noted(noted: Sequence[NotedResponse], joined: WaitingResponse) -> None:
+def describe_noted(noted: Sequence[NotedResponses], joined: WaitingResponse) -> None:
     """Add what is kept of these to that of others: those that differ by their ids alone have the same record."""
     add_items(noted, joined)
-    if len({one.id for one in noted}) < len(noted):
-        noted = list({(one.start, one.id): one for one in noted}.values())  # the last of those with the same id counts
-    joined.number += len(noted)
-    groups: dict[Hashable, list[NotedResponse]] = {}
-    echoed: dict[str, Raw] | None = None
-    told: Hashable = None
-    for one in noted:
-        if one.echoed != echoed:  # which costs less than to look each of them up
-            echoed = one.echoed
-            told = None if echoed is None else (*echoed, *map(bytes, echoed.values()))
-        groups.setdefault((one.start, one.model, told), []).append(one)
-    for alike in groups.values():
+    if len(noted) > 1 or len(set(noted[0].ids)) < len(noted[0].ids):
+        noted = merge_alike(noted)
+    for alike in noted:
         add_records(alike, joined)
 
 
-def add_records(alike: Sequence[NotedResponse], joined: WaitingResponse) -> None:
+def merge_alike(noted: Sequence[NotedResponses]) -> Sequence[NotedResponses]:
+    """The same, each kind once, and each id of an owner once: the last of those with the same id counts."""
+    kinds: dict[tuple[KeyStart, str], Hashable] = {}  # of each id, the last one
+    merged: dict[Hashable, NotedResponses] = {}
+    for one in noted:
+        start = get_key_start(one.owner)
+        told = None if one.echoed is None else frozenset((name, bytes(value)) for name, value in one.echoed.items())
+        kind: Hashable = (start, one.model, told)
+        kinds.update(((start, id), kind) for id in one.ids)
+        merged.setdefault(kind, NotedResponses(one.owner, one.model, one.echoed))
+    for (_, id), kind in kinds.items():
+        merged[kind].ids.append(id)
+    return [one for one in merged.values() if one.ids]
+
+
+def add_records(alike: NotedResponses, joined: WaitingResponse) -> None:
     """Add the record of responses that differ by their ids alone; one whose id is not plain has its own."""
-    first, ids = alike[0], [one.id for one in alike]
+    start, ids = get_key_start(alike.owner), alike.ids
+    joined.number += len(ids)
     joined.counted += sum(map(len, ids))
     plain, odd = sort_ids(ids)
     for id in odd:
-        own = encode_record(ResponseRecord(first.model, id, echoed=first.echoed))
-        joined.values[first.start.hash(id, PREFIX)] = own
+        own = encode_record(ResponseRecord(alike.model, id, echoed=alike.echoed))
+        joined.values[start.hash(id, PREFIX)] = own
         joined.counted += len(own)
     if plain:
-        record = encode_record(ResponseRecord(first.model, SAME_ID, echoed=first.echoed))
-        joined.shared.append(CommonValue(first.start.begin(PREFIX), plain, record))
+        record = encode_record(ResponseRecord(alike.model, SAME_ID, echoed=alike.echoed))
+        joined.shared.append(CommonValue(start.begin(PREFIX), plain, record))
         joined.counted += len(record)
 
 
-def add_items(noted: Sequence[NotedResponse], joined: WaitingResponse) -> None:
+def add_items(noted: Sequence[NotedResponses], joined: WaitingResponse) -> None:
     """Add whose the items of these are; their upstream knows what they say."""
     items: dict[KeyStart, list[str]] = {}
     for one in noted:
         if one.names:
-            items.setdefault(one.start, []).extend(one.names[:MAX_NAMED_ITEMS])
+            items.setdefault(get_key_start(one.owner), []).extend(one.names)
     for start, names in items.items():
         joined.counted += sum(map(len, names))
         plain, odd = sort_ids(names)

@@ -7,7 +7,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from operator import is_
 from time import monotonic
 
-from gateway.conversation.noted_responses import NotedResponse, describe_noted
+from msgspec import Raw
+
+from gateway.conversation.hidden_turns import ConversationOwner
+from gateway.conversation.noted_responses import NotedResponses, describe_noted
 from gateway.conversation.response_quota import ResponseQuota
 from gateway.conversation.waiting_responses import Describe, WaitingResponse
 from gateway.errors import StoreError
@@ -29,15 +32,29 @@ log = logging.getLogger(__name__)
 class LaterResponses:
     """The responses of a workspace that are not described yet."""
 
-    __slots__ = ("entries", "noted", "number", "room", "since", "size")
+    __slots__ = ("_given", "entries", "noted", "number", "room", "since")
 
     def __init__(self, room: int) -> None:
         self.entries: deque[tuple[int, Describe]] = deque()  # with the bytes that each weighs at most
-        self.noted: list[NotedResponse] = []
-        self.room = room  # bytes that the workspace may still add
-        self.size = 0  # bytes that they weigh at most
+        self.noted: list[NotedResponses] = []
+        self.room = self._given = room  # bytes that the workspace may still add, and might at first
         self.number = 0
         self.since = monotonic()
+
+    @property
+    def size(self) -> int:
+        """Bytes that they weigh at most."""
+        return self._given - self.room
+
+    def open_group(self, owner: ConversationOwner, model: str, echoed: dict[str, Raw] | None) -> NotedResponses:
+        """Where a response is noted: with the last ones, if it differs from them by its id alone."""
+        noted = self.noted
+        if noted and noted[-1].has(owner, model, echoed):
+            return noted[-1]
+        kept = None if echoed is None else {name: value.copy() for name, value in echoed.items()}  # without their body
+        group = NotedResponses(owner, model, kept)
+        noted.append(group)
+        return group
 
 
 class ResponseQueue:
@@ -107,20 +124,22 @@ class ResponseQueue:
         if later is not None and (later.number >= TOGETHER or (noted and later.entries)):
             self._settle(workspace, later)
             later = None
-        if later is not None:
-            room = later.room
-        else:
-            room = min(self._quota.measure_room(workspace), MAX_SHARE - self._held[workspace])
-        if size > room or size > MAX_LATER or self._late or self._bytes > MAX_WAITING - ALL_LATER:
+        room = self._measure_room(workspace) if later is None else later.room
+        if size > room or size > MAX_LATER or self._late:
             return None
         if later is None:
             later = self._later[workspace] = LaterResponses(room)
             self._wake.set()
         later.room = room - size
-        later.size += size
         later.number += 1
         self._later_bytes += size
         return later
+
+    def _measure_room(self, workspace: str) -> int:
+        """Bytes of responses that a workspace may leave to be described later."""
+        if self._bytes > MAX_WAITING - ALL_LATER:
+            return 0
+        return min(self._quota.measure_room(workspace), MAX_SHARE - self._held[workspace])
 
     def settle(self) -> None:
         """Describe what was to be described later; whoever left it has seen to it that it will be written."""
@@ -145,7 +164,8 @@ class ResponseQueue:
         noted, later.noted = later.noted, []
         left = BATCH_BYTES
         try:
-            describe_noted(noted, joined)
+            if noted:
+                describe_noted(noted, joined)
             while later.entries and (later.entries[0][0] <= left or left == BATCH_BYTES):
                 size, describe = later.entries.popleft()
                 left -= size

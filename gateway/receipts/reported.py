@@ -76,8 +76,8 @@ _decode_usage = _usage.decode
 
 def note_usage(exchange: Exchange, reply: Reply) -> None:
     """Read the usage of a small whole reply for log and receipt, now that it is in the CPU's cache."""
-    if exchange.usage is None:
-        exchange.usage = reply.usage or (read_usage(reply.body) if len(reply.body) <= SMALL_REPLY else None)
+    if exchange.usage is None and len(reply.body) <= SMALL_REPLY:
+        exchange.usage = read_usage(reply.body)
 
 
 def read_usage(reply: bytes) -> dict[str, Any] | None:

@@ -3,8 +3,8 @@
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from itertools import chain
-from typing import Any, TypeVar
+from itertools import chain, compress
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -23,11 +23,12 @@ LARGE_BODY = 16 * 1024  # bytes from which one pass over a body saves more than 
 OPENING_BYTES = 20  # of an entry that tell its style: as many as the longest usual opening has
 SPEAKERS = ("system", "developer", "user", "assistant")
 SPOKEN = tuple(f'{{"role":{space}"{role}"'.encode() for role in SPEAKERS for space in ("", " "))  # how messages begin
-# How messages begin whose content is a text, with their roles; the next quote ends the text, unless it is escaped.
+# How messages begin whose content is a text, up to the quote that opens it, with their roles.
 TEXT_OPENINGS = {
     f'{{"role":{space}"{role}",{space}"content":{space}"'.encode(): role for role in SPEAKERS for space in ("", " ")
 }
-TEXT_TAIL = -len('"}')  # where the end of such a message begins
+TEXT_TAIL: Final = -2  # where `"}` begins, the end of such a message
+TEXT_STARTS = frozenset(opening[:-1] for opening in TEXT_OPENINGS)  # the same without that quote
 LONGEST_TEXT = 500  # characters of a tool's name and description that are compared
 KNOWN_SCHEMAS = 64  # sets of them that are kept as a dialect writes them
 TOO_DEEP = "The body is nested too deeply."
@@ -37,7 +38,7 @@ _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_anything = msgspec.json.Decoder(Raw).decode
 _tools = msgspec.json.Decoder(list[Raw])
 
-ABSENT = Raw()
+ABSENT = Raw()  # empty, as no value is
 TOOL_FIELDS = frozenset({"tool_choice", "tools"})
 
 Decoded = TypeVar("Decoded")
@@ -70,8 +71,7 @@ class LargeBodySplitter:
         except UNREADABLE:
             return None
         entries, *values = astuple(known)
-        fields = {name: value for name, value in zip(self._names, values, strict=True) if value is not ABSENT}
-        return SplitBody(fields, entries)
+        return SplitBody(dict(compress(zip(self._names, values, strict=True), values)), entries)
 
 
 def list_openings(entries: Sequence[Raw], size: int = OPENING_BYTES) -> set[bytes]:
@@ -94,7 +94,10 @@ def find_text_role(message: Raw) -> str | None:
 
 def skip_texts(messages: Sequence[Raw]) -> list[Raw]:
     """The messages but those that `find_text_role` knows, without a call for each."""
-    return [one for one in messages if (told := bytes(one))[: told.rfind(b'"', 0, TEXT_TAIL) + 1] not in TEXT_OPENINGS]
+    starts = [told[: told.rfind(b'"', 0, TEXT_TAIL)] for told in map(bytes, messages)]
+    if TEXT_STARTS.issuperset(starts):
+        return []
+    return [message for message, start in zip(messages, starts, strict=True) if start not in TEXT_STARTS]
 
 
 @cache

@@ -10,7 +10,6 @@ from msgspec import Raw
 
 from gateway.conversation import response_queue
 from gateway.conversation.hidden_turns import ConversationOwner
-from gateway.conversation.noted_responses import NotedResponse
 from gateway.conversation.response_keys import PREFIX, get_key_start
 from gateway.conversation.response_queue import (
     LATE_SECONDS,
@@ -74,9 +73,9 @@ def note(
 ) -> None:
     later = stored.queue.reserve(owner.workspace, 1000, noted=True)
     assert later is not None
-    later.noted.append(
-        NotedResponse(get_key_start(owner), identity, [f"msg_{identity}", f"msg_{model}"], model, echoed)
-    )
+    alike = later.open_group(owner, model, echoed)
+    alike.ids.append(identity)
+    alike.names += f"msg_{identity}", f"msg_{model}"
 
 
 def now(key: str, size: int) -> WaitingResponse:

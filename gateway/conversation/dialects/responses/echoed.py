@@ -1,6 +1,7 @@
 """Fields of a request that responses repeat: the client sees them as it sent them."""
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -18,7 +19,8 @@ ECHOED = {
     "previous_response_id": Raw(b"null"),
     "max_tool_calls": Raw(b"null"),
 }
-MARKS = {name: f'"{name}":'.encode() for name in ECHOED}
+DEFAULTS = tuple(ECHOED.values())
+MARKS = tuple(f'"{name}":'.encode() for name in ECHOED)
 ABSENT = Raw()
 UNREADABLE_RESPONSE = (*UNREADABLE_ITEM, KeyError, TypeError)
 
@@ -27,6 +29,7 @@ EchoingResponse = msgspec.defstruct("EchoingResponse", ECHOING_FIELDS)
 EchoingEvent = msgspec.defstruct("EchoingEvent", [("response", EchoingResponse)])
 
 _encode = msgspec.json.Encoder().encode
+_list_told: Callable[[Any], tuple[Raw, ...]] = attrgetter(*ECHOED)
 _read_response: Callable[[bytes], Any] = msgspec.json.Decoder(EchoingResponse).decode
 _read_event: Callable[[bytes], Any] = msgspec.json.Decoder(EchoingEvent).decode
 
@@ -39,12 +42,7 @@ class EchoedFields(msgspec.Struct, frozen=True):
     @staticmethod
     def select(fields: Mapping[str, Raw]) -> dict[str, Raw]:
         """Those of the fields that responses repeat."""
-        return {name: fields[name] for name in ECHOED if name in fields}
-
-    @staticmethod
-    def copy(fields: Mapping[str, Raw]) -> dict[str, Raw]:
-        """The same, without holding on to the body that they stand in."""
-        return {name: fields[name].copy() for name in ECHOED if name in fields}
+        return {name: fields[name] for name in ECHOED.keys() & fields.keys()}
 
     def restore(self, response: dict[str, Any]) -> dict[str, Any]:
         """The response with these fields, where it has them."""
@@ -108,16 +106,23 @@ class EchoedFields(msgspec.Struct, frozen=True):
 
     def _replace(self, data: bytes, told: Any) -> bytes | None:
         """`data`, which tells of a response, with these fields put over its own; None if it is not certain where."""
-        for name, default in ECHOED.items():
-            given, value = getattr(told, name), self.given.get(name, default)
-            if given is ABSENT or given == value:
-                continue
-            mark = MARKS[name]
-            at = data.find(mark)
-            start = at + len(mark)
-            # A schema of a tool or metadata of the client may have a field of this name.
-            certain = at >= 0 and data.find(mark[:-1], start) < 0 and data.find(mark[:-1], 0, at) < 0
-            if not certain or not data.startswith(bytes(given), start):
-                return None
-            data = b"".join((data[:start], value, data[start + len(given) :]))
+        own = map(self.given.get, ECHOED, DEFAULTS)
+        for mark, said, wanted in zip(MARKS, _list_told(told), own, strict=True):
+            if said != wanted and said is not ABSENT:
+                replaced = write_over(data, mark, said, wanted)
+                if replaced is None:
+                    return None
+                data = replaced
         return data
+
+
+def write_over(data: bytes, mark: bytes, said: Raw, wanted: Raw) -> bytes | None:
+    """`data` with another value behind this mark, the name of a field; None if that may be there more than once.
+
+    A schema of a tool or metadata of the client may have a field of the same name.
+    """
+    before, _, after = data.partition(mark)
+    name = mark[:-1]
+    if name in before or name in after or not after.startswith(bytes(said)):
+        return None
+    return b"".join((before, mark, wanted, after[len(said) :]))

@@ -21,8 +21,7 @@ from gateway.conversation.dialects.responses.transcript import is_unstored
 from gateway.conversation.hidden_turn import HiddenMessage
 from gateway.conversation.hidden_turns import ConversationOwner
 from gateway.conversation.loop import TurnLoop
-from gateway.conversation.noted_responses import NotedResponse
-from gateway.conversation.response_keys import MAX_NAMED_ITEMS, get_key_start
+from gateway.conversation.response_keys import MAX_NAMED_ITEMS
 from gateway.conversation.response_record import NULL, RECORD_BYTES, ResponseRecord
 from gateway.conversation.stored_responses import StoredResponses
 from gateway.conversation.waiting_responses import OVERHEAD, WaitingResponse
@@ -94,16 +93,18 @@ class ResponseKeeper(msgspec.Struct):
 
     def _note(self, read: FinishedResponse, size: int) -> bool:
         """Queue a response that its upstream keeps as the client saw it; False if it has to be described now."""
-        names, echoed = list_named(read.output), None
+        owner, model, names, echoed = self.owner, self.model, list_named(read.output), None
         # At most all that it says, and the client's own fields in place of those that it repeats.
-        most = RECORD_BYTES + size + OVERHEAD * len(names) + 6 * len(self.model)
+        most = RECORD_BYTES + size + OVERHEAD * len(names) + 6 * len(model)
         if not self.outgoing.unchanged:
-            echoed = EchoedFields.copy(self.asked.fields)
+            echoed = EchoedFields.select(self.asked.fields)
             most += sum(map(len, echoed.values()))
-        later = self.stored.queue.reserve(self.owner.workspace, most, noted=True)
+        later = self.stored.queue.reserve(owner.workspace, most, noted=True)
         if later is None:
             return False
-        later.noted.append(NotedResponse(get_key_start(self.owner), read.id, names, self.model, echoed))
+        alike = later.open_group(owner, model, echoed)
+        alike.ids.append(read.id)
+        alike.names += names[:MAX_NAMED_ITEMS]
         return True
 
     def _leave(self, ended: EndedResponse, loop: TurnLoop | None, size: int) -> bool:

@@ -20,6 +20,8 @@ _encode = msgspec.json.Encoder().encode
 def place(outgoing: OutgoingBody, texts: PlacedTexts, placement: Placement) -> None:
     """The stable block goes into the instructions, the volatile one too or before the last user message."""
     items = outgoing.messages  # the same, unless something is put among them
+    if not (texts.volatile or texts.anchored or "prompt" in outgoing.fields):
+        return put_in_instructions(outgoing, items, texts.instructions, texts.stable)
     apart = texts.volatile and placement is not Placement.SYSTEM
     last_user = find_last_user_message(items) if apart else None
     blocks = (texts.stable,) if last_user is not None else (texts.stable, texts.volatile)

@@ -17,6 +17,7 @@ from gateway.errors import InvalidRequest, quote
 REFERENCE = "item_reference"
 IMAGE = "image_generation_call"  # without its image, it stands for one that the upstream keeps
 MAX_REFERENCES = 1000  # in one request
+SPOKEN = MessageStyle.SPOKEN
 
 
 class _ReferringItem(msgspec.Struct):
@@ -48,7 +49,7 @@ def is_reference(item: Any) -> bool:
 
 def find_references(request: ChatRequest) -> dict[int, str]:
     """The ids of the items that a request refers to, by their positions in the input."""
-    if request.style is MessageStyle.SPOKEN:
+    if request.style is SPOKEN:
         return {}
     found: dict[int, str] = {}
     for position, item in enumerate(request.messages):
@@ -63,7 +64,7 @@ def find_references(request: ChatRequest) -> dict[int, str]:
 
 def stands_alone(request: ChatRequest) -> bool:
     """Whether a request names nothing that was kept, neither an item nor a response or a conversation."""
-    return request.style is MessageStyle.SPOKEN and request.previous is None and "conversation" not in request.fields
+    return request.style is SPOKEN and request.previous is None and "conversation" not in request.fields
 
 
 async def resolve_references(

@@ -44,6 +44,7 @@ CHECKED = tuple(f'"{name}"'.encode() for name in ("previous_response_id", "conve
 REFERENCE = b"item_reference"
 SHORTEST_REPEATED = len(',"input":0')  # bytes that a field which is checked takes at least
 FIELD_BYTES, INPUT_BYTES = len('"":,'), len('{"input":}')  # around names and values that are written without spaces
+SPOKEN = MessageStyle.SPOKEN
 ESCAPED = re.compile(rb"\\u00(?:5[fF]|6[1-9a-fA-F]|7[0-9aA])")  # a letter of such names
 
 _encode = msgspec.json.Encoder().encode
@@ -84,15 +85,16 @@ def decode_responses(body: bytes, dialect: RequestDialect) -> ChatRequest:
             split = split_body(body)
         style = read_style(split.entries)
     else:
-        style = MessageStyle.SPOKEN
+        style = SPOKEN
     fields, items = split.fields, split.entries
-    told: dict[str, Any] = {}
+    previous = None
     if not LOOKED_AT.keys().isdisjoint(fields):
         told = {name: decode_scalar(fields, name, kind) for name, kind in LOOKED_AT.items() if name in fields}
-    model, stream = decode_scalar(fields, "model", str), bool(decode_scalar(fields, "stream", bool))
-    if told.get("background"):
-        raise InvalidRequest("Background responses are not supported; leave out `background`.", param="background")
-    previous = told.get("previous_response_id")
+        if told.get("background"):
+            raise InvalidRequest("Background responses are not supported; leave out `background`.", param="background")
+        previous = told.get("previous_response_id")
+    model = decode_scalar(fields, "model", str)
+    stream = "stream" in fields and bool(decode_scalar(fields, "stream", bool))
     return ChatRequest(dialect, body, fields, items, model or None, stream, style, previous or None)
 
 
@@ -172,7 +174,7 @@ def check_messages(request: ChatRequest) -> None:
     """Refuse what upstreams would refuse, so that nothing is placed where no conversation is."""
     if not request.messages and not any(request.has(name) for name in REPLACES_INPUT):
         raise InvalidRequest("A request needs an `input`, or continues an earlier response.", param="input")
-    if request.style is MessageStyle.SPOKEN:
+    if request.style is SPOKEN:
         return
     for position, item in enumerate(request.messages):
         try:
@@ -183,7 +185,7 @@ def check_messages(request: ChatRequest) -> None:
 
 def may_answer_calls(request: ChatRequest) -> bool:
     """Whether results of tools may be among the items; False is certain."""
-    if request.style is MessageStyle.SPOKEN:
+    if request.style is SPOKEN:
         return False
     return b'_output"' in request.raw or b'"mcp_approval_response"' in request.raw
 
