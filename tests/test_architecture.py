@@ -89,7 +89,7 @@ CONTAINERS = (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetCo
 MAKES_CONTAINER = {"list", "dict", "set", "bytearray", "deque", "defaultdict", "OrderedDict", "Counter"}
 
 # Codecs and patterns keep nothing between calls; loggers live for the process by design.
-MAKES_STATELESS = {"Decoder", "Encoder", "compile", "frozenset", "getLogger"}
+MAKES_STATELESS = {"Decoder", "Encoder", "attrgetter", "compile", "frozenset", "getLogger", "itemgetter", "partial"}
 
 
 @dataclass(frozen=True, slots=True)

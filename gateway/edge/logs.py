@@ -4,7 +4,7 @@ import asyncio
 import logging
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -80,14 +80,17 @@ class RequestLog:
     """One line per request, queued and written in batches."""
 
     def __init__(self, write: Callable[[bytes], None] = write_stderr, capacity: int = CAPACITY) -> None:
-        self._write = write
+        self._write, self._capacity = write, capacity
         self._lines: deque[bytes] = deque(maxlen=capacity)
         self.lost = 0  # lines that were dropped since the start
 
-    def queue(self, lines: Iterable[bytes]) -> None:
+    def queue(self, lines: Sequence[bytes]) -> None:
         """Queue encoded lines; they must hold no secret and no text of a conversation."""
+        if len(self._lines) + len(lines) <= self._capacity:  # a thread that writes can only make more room
+            self._lines.extend(lines)
+            return
         for line in lines:
-            if len(self._lines) == self._lines.maxlen:
+            if len(self._lines) == self._capacity:
                 self.lost += 1
             self._lines.append(line)
 

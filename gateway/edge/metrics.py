@@ -1,17 +1,20 @@
 """What a process counts, and its text for Prometheus.
 
-Counting only adds to plain numbers, well under a microsecond each; everything else is done at a scrape.
+Counting only adds to plain numbers, for a whole batch of requests at once; everything else is done at a scrape.
 """
 
 import asyncio
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from gateway.circuit_breaker import BreakerState, CircuitBreaker
+from gateway.domain.exchange import TurnReply
 from gateway.edge.worker_metrics import Labels, WorkerMetrics
 
 if TYPE_CHECKING:
@@ -66,6 +69,9 @@ DURATION = MetricInfo("gateway_request_seconds", "Seconds to the end of the answ
 BUCKET_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 BREAKER_VALUES = {BreakerState.CLOSED: 0, BreakerState.HALF_OPEN: 1, BreakerState.OPEN: 2}
 
+find_bucket = partial(bisect_left, BUCKET_SECONDS)
+read_turn = attrgetter("upstream", "status")
+
 ValueReader = Callable[[], Mapping[Labels, float]]
 
 
@@ -75,7 +81,7 @@ class Metrics:
     def __init__(self) -> None:
         self.in_flight = 0  # the edge counts it up and down
         self._counts: dict[str, Counter[Labels]] = {name: Counter() for name in COUNTERS}
-        self._buckets: dict[str, list[int]] = {}
+        self._buckets: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (len(BUCKET_SECONDS) + 1))
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._gauges: dict[str, ValueReader] = {"in_flight": lambda: {(): self.in_flight}, "workers": lambda: {(): 1}}
         self._external: list[tuple[str, ValueReader]] = []
@@ -112,30 +118,33 @@ class Metrics:
         """
         self._read_totals = read_totals
 
-    def count_request(self, route: str, status: int, seconds: float) -> None:
-        """Count an answered request; `route` is a name of ours, never a client's path."""
-        self._counts["requests"][route, str(status)] += 1
-        buckets = self._buckets.get(route)
-        if buckets is None:
-            buckets = self._buckets[route] = [0] * (len(BUCKET_SECONDS) + 1)
-        buckets[bisect_left(BUCKET_SECONDS, seconds)] += 1
-        self._seconds[route] += seconds
+    def count_requests(self, routes: Sequence[str], statuses: Iterable[int], seconds: Sequence[float]) -> None:
+        """Count answered requests, of which each has an entry in each column; routes are our names, never paths."""
+        counts = self._counts["requests"]
+        for (route, status), count in Counter(zip(routes, statuses, strict=True)).items():
+            counts[route, str(status)] += count
+        for (route, bucket), count in Counter(zip(routes, map(find_bucket, seconds), strict=True)).items():
+            self._buckets[route][bucket] += count
+        for route, spent in zip(routes, seconds, strict=True):
+            self._seconds[route] += spent
 
-    def count_turn(self, upstream: str, status: int) -> None:
-        """Count an answered upstream call."""
-        self._counts["turns"][upstream, str(status)] += 1
+    def count_turns(self, replies: Iterable[TurnReply]) -> None:
+        """Count answered upstream calls."""
+        counts = self._counts["turns"]
+        for (upstream, status), count in Counter(map(read_turn, replies)).items():
+            counts[upstream, str(status)] += count
 
     def count_tool_run(self, name: str) -> None:
         """Count a run of one of the gateway's own tools."""
         self._counts["tools"][(name,)] += 1
 
-    def count_injection(self, resources: int, tokens: int) -> None:
-        """Count what was injected into one request."""
+    def count_injections(self, resources: int, tokens: int) -> None:
+        """Count what was injected into requests."""
         self._counts["injected"][()] += resources
         self._counts["tokens"][()] += tokens
 
     def count_degraded(self, reasons: Iterable[str]) -> None:
-        """Count a degraded request under each of its reasons."""
+        """Count why requests were degraded; each under every one of its reasons."""
         for reason in reasons:
             self._counts["degraded"][(reason,)] += 1
 

@@ -6,14 +6,18 @@ the list is full, everything in it is counted, its receipts are queued and its l
 
 import asyncio
 import time
+from collections.abc import Sequence
+from functools import cache
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 import orjson
 
-from gateway.domain.exchange import NOTHING_FORWARDED, Exchange
+from gateway.domain.exchange import NOTHING_FORWARDED, Exchange, ExchangeStatus
 from gateway.domain.principal import Principal
-from gateway.edge.logs import RequestLog, cut, encode_line
+from gateway.edge.logs import MAX_VALUE, RequestLog, cut, encode_line
 from gateway.edge.metrics import Metrics
 from gateway.receipts.recorder import ReceiptRecorder
 from gateway.receipts.reported import read_usage
@@ -24,6 +28,17 @@ MAX_USAGE_BYTES = 1000  # of an upstream's usage object in a line
 MAX_TOOLS = 20  # names in a line
 
 UNLOGGED = ("health", "metrics")  # asked every few seconds by machines
+
+# A line as `describe_exchange` tells it: its names without their braces, then its figures with their closing one.
+LINE = b'{"time":%r,"event":"exchange","receipt":"%b",%b,%b'
+
+# What is counted of each, for a whole batch at once.
+read_request, read_outcome = attrgetter("dialect", "http_status", "seconds"), attrgetter("route", "status", "seconds")
+read_injected, read_tokens = attrgetter("injected"), attrgetter("tokens")
+read_replies, read_tools, read_degraded = attrgetter("replies"), attrgetter("tools_run"), attrgetter("degraded")
+read_names = attrgetter(  # what `describe_names` takes
+    "principal.workspace", "principal.name", "principal.key", "agent", "model", "upstream", "status"
+)
 
 
 class RequestOutcome(msgspec.Struct):
@@ -65,9 +80,9 @@ class RequestRecorder:
         """Note a chat request that has ended; only what the account needs is kept."""
         exchange.http_status, exchange.seconds, exchange.ended = status, seconds, time.time()
         exchange.context_headers, exchange.forwarded = (), NOTHING_FORWARDED
-        if exchange.model is not None:
-            exchange.model = cut(exchange.model)
-        exchanges = self._exchanges
+        model, exchanges = exchange.model, self._exchanges
+        if model is not None and len(model) > MAX_VALUE:
+            exchange.model = cut(model)
         exchanges.append(exchange)
         if len(exchanges) >= self._capacity:
             self.drain()
@@ -111,59 +126,90 @@ class RequestRecorder:
                     exchange.usage = read_usage(exchange.usage_event)
         if self._receipts is not None:
             self._receipts.finish(exchanges)
-        for exchange in exchanges:
-            self._count_exchange(exchange)
-        for outcome in outcomes:
-            self._metrics.count_request(outcome.route, outcome.status, outcome.seconds)
+        if exchanges:
+            self._count_exchanges(exchanges)
+        if outcomes:
+            self._metrics.count_requests(*zip(*map(read_outcome, outcomes), strict=True))
         if self._log is not None:
-            self._log.queue(map(encode_exchange, exchanges))
-            logged = (one for one in outcomes if one.route not in UNLOGGED)
-            self._log.queue(encode_line(describe_outcome(one)) for one in logged)
+            self._log.queue(encode_exchanges(exchanges))
+            self._log.queue([encode_line(describe_outcome(one)) for one in outcomes if one.route not in UNLOGGED])
 
-    def _count_exchange(self, exchange: Exchange) -> None:
+    def _count_exchanges(self, exchanges: Sequence[Exchange]) -> None:
         metrics = self._metrics
-        metrics.count_request(exchange.dialect, exchange.http_status, exchange.seconds)
-        metrics.count_injection(exchange.injected, exchange.tokens)
-        for reply in exchange.replies:
-            metrics.count_turn(reply.upstream, reply.status)
-        for name in exchange.tools_run:
+        metrics.count_requests(*zip(*map(read_request, exchanges), strict=True))
+        metrics.count_injections(sum(map(read_injected, exchanges)), sum(map(read_tokens, exchanges)))
+        metrics.count_turns(chain.from_iterable(map(read_replies, exchanges)))
+        for name in chain.from_iterable(map(read_tools, exchanges)):
             metrics.count_tool_run(name)
-        if exchange.degraded:
-            metrics.count_degraded(exchange.degraded)
+        metrics.count_degraded(chain.from_iterable(map(read_degraded, exchanges)))
 
 
-def encode_exchange(exchange: Exchange) -> bytes:
+def encode_exchanges(exchanges: Sequence[Exchange]) -> list[bytes]:
+    """The lines of chat requests; names that several of them have in common are encoded once."""
+    encode = cache(encode_names)
+    return [encode_exchange(one, encode(*read_names(one))) for one in exchanges]
+
+
+def encode_exchange(exchange: Exchange, names: bytes | None) -> bytes:
     """The line of a chat request; a line that is short has a short usage, which need not be measured by itself."""
-    line = describe_exchange(exchange)
     try:
-        encoded = orjson.dumps(line)
-        if len(encoded) <= MAX_USAGE_BYTES:
-            return encoded
+        if names is not None:
+            figures = orjson.dumps(describe_figures(exchange))
+            line = LINE % (exchange.ended, exchange.id.encode(), names, figures[1:])
+            if len(line) <= MAX_USAGE_BYTES:
+                return line
     except TypeError:
         pass
-    return encode_line(line | {"usage": cut_usage(exchange.usage)})
+    return encode_line(describe_exchange(exchange) | {"usage": cut_usage(exchange.usage)})
+
+
+def encode_names(*names: Any) -> bytes | None:
+    """What `describe_names` says, without braces; None: it has no encoding."""
+    try:
+        return orjson.dumps(describe_names(*names))[1:-1]
+    except TypeError:
+        return None
 
 
 def describe_exchange(exchange: Exchange) -> dict[str, Any]:
     """The line of a chat request, without any text of the conversation; every value but the usage is bounded."""
+    begin = {"time": exchange.ended, "event": "exchange", "receipt": exchange.id}
+    return begin | describe_names(*read_names(exchange)) | describe_figures(exchange)
+
+
+def describe_names(
+    workspace: str,
+    principal: str,
+    key: str | None,
+    agent: str | None,
+    model: str | None,
+    upstream: str | None,
+    status: ExchangeStatus,
+) -> dict[str, Any]:
+    """Who asked whom, and how it ended: of most exchanges of a batch the same."""
     return {
-        "time": exchange.ended,
-        "event": "exchange",
-        "receipt": exchange.id,
-        **describe_principal(exchange.principal),
-        "agent": cut(exchange.agent),
-        "model": exchange.model,
-        "upstream": cut(exchange.upstream),
-        "status": exchange.status,
+        "workspace": cut(workspace),
+        "principal": cut(principal),
+        "key": cut(key),
+        "agent": cut(agent),
+        "model": model,
+        "upstream": cut(upstream),
+        "status": status,
+    }
+
+
+def describe_figures(exchange: Exchange) -> dict[str, Any]:
+    """What is to be said of each exchange by itself."""
+    return {
         "http_status": exchange.http_status,
         "seconds": round(exchange.seconds, 6),
         "snapshot": exchange.snapshot.hash[:12],
         "injected": exchange.injected,
         "tokens": exchange.tokens,
         "turns": exchange.turns,
-        "tools_run": cut_names(exchange.tools_run),
+        "tools_run": cut_names(exchange.tools_run) if exchange.tools_run else (),
         "usage": exchange.usage,
-        "degraded": sorted(exchange.degraded),
+        "degraded": sorted(exchange.degraded) if exchange.degraded else (),
     }
 
 

@@ -92,7 +92,14 @@ def test_lines_are_written_in_one_piece():
 def test_beyond_its_capacity_the_oldest_lines_are_dropped_and_counted():
     written: list[bytes] = []
     log = RequestLog(written.append, capacity=2)
-    log.queue(b"%d" % number for number in range(5))
+    log.queue([b"%d" % number for number in range(5)])
     log.flush()
     assert written == [b"3\n4\n"]
     assert log.lost == 3
+    log.queue([b"5"])
+    log.queue([b"6"])
+    assert log.lost == 3
+    log.queue([b"7"])
+    log.flush()
+    assert written[1:] == [b"6\n7\n"]
+    assert log.lost == 4

@@ -1,9 +1,11 @@
 """What Prometheus sees."""
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.requests import Request
 
 from gateway.circuit_breaker import CircuitBreaker
+from gateway.domain.exchange import TurnReply
 from gateway.edge.metrics import Metrics
 
 
@@ -24,22 +26,22 @@ class Scrape:
 
 def test_requests_are_counted_by_route_and_status_and_timed_by_route():
     metrics = Metrics()
-    metrics.count_request("chat", 200, 0.02)
-    metrics.count_request("chat", 200, 0.2)
-    metrics.count_request("chat", 400, 0.2)
+    metrics.count_requests(["chat", "chat", "models"], [200, 200, 200], [0.02, 0.2, 0.2])
+    metrics.count_requests(["chat"], [400], [0.2])
     seen = Scrape(metrics)
     assert seen("requests_total", "chat", "200") == 2
     assert seen("requests_total", "chat", "400") == 1
     assert seen("request_seconds_count", "chat") == 3
     assert seen("request_seconds_bucket", "chat", "0.025") == 1
+    assert seen("request_seconds_sum", "chat") == pytest.approx(0.42)
+    assert (seen("requests_total", "models", "200"), seen("request_seconds_sum", "models")) == (1, 0.2)
 
 
 def test_what_an_exchange_did_is_counted():
     metrics = Metrics()
-    metrics.count_turn("openai", 200)
-    metrics.count_turn("openai", 0)
+    metrics.count_turns([TurnReply("openai", 200), TurnReply("openai", 0)])
     metrics.count_tool_run("get_context_resource")
-    metrics.count_injection(resources=3, tokens=420)
+    metrics.count_injections(resources=3, tokens=420)
     metrics.count_degraded(["semantic", "store"])
     metrics.count_failed_reload()
     seen = Scrape(metrics)

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from gateway.domain.exchange import Exchange, ForwardedHeaders, TurnReply
+from gateway.domain.exchange import Exchange, ExchangeStatus, ForwardedHeaders, TurnReply
 from gateway.domain.principal import Principal
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.edge.logs import MAX_VALUE, RequestLog, encode_line
@@ -22,7 +22,7 @@ from gateway.edge.recorder import (
     cut_usage,
     describe_exchange,
     describe_outcome,
-    encode_exchange,
+    encode_exchanges,
 )
 from gateway.ids import make_id
 from gateway.receipts.prices import PriceTable
@@ -93,7 +93,7 @@ def test_every_value_of_a_line_is_bounded() -> None:
         usage={"a": long, "total_tokens": 5},
     )
     RequestRecorder(Metrics(), None).record_exchange(ended, 200, 0.1)
-    line = encode_exchange(ended)
+    (line,) = encode_exchanges([ended])
     assert len(line) < 2 * (MAX_VALUE + 10) * (MAX_TOOLS + 6) + MAX_USAGE_BYTES
     assert orjson.loads(line)["usage"] == {"total_tokens": 5}
     outcome = RequestOutcome("passthrough", principal=caller, model=long, upstream=long)
@@ -202,11 +202,81 @@ def test_health_is_not_logged() -> None:
     assert written == []
 
 
-@pytest.mark.parametrize(
-    "usage", [None, {"total_tokens": 5}, {"note": "x" * MAX_USAGE_BYTES}, {"a": 10**30}, {"a": "\ud800"}]
-)
-@pytest.mark.parametrize("model", ["m", "m" * 2000, "\ud800"])
-def test_a_line_says_what_each_of_its_values_would_say(usage: Any, model: str) -> None:
-    ended = exchange(usage=usage, model=model)
+UNUSUAL_USAGES = [
+    None,
+    {"total_tokens": 5},
+    {"note": "x" * MAX_USAGE_BYTES},
+    {"a": 10**30},
+    {"a": -(2**63)},
+    {"a": "\ud800"},
+    {"a": 5.0, "b": {"c": [None, True]}},
+]
+
+
+@pytest.mark.parametrize("usage", UNUSUAL_USAGES)
+@pytest.mark.parametrize("model", ["m", "m" * 2000, "\ud800", '100 %d "%s" \\', None])
+def test_a_line_says_what_each_of_its_values_would_say(usage: Any, model: str | None) -> None:
+    ended = exchange(usage=usage, model=model, tokens=10**9, tools_run=["get", "get"], degraded={"store", "receipt"})
     line = describe_exchange(ended) | {"usage": cut_usage(usage)}
-    assert orjson.loads(encode_exchange(ended)) == orjson.loads(encode_line(line))
+    assert [orjson.loads(encoded) for encoded in encode_exchanges([ended])] == [orjson.loads(encode_line(line))]
+
+
+def test_each_line_of_a_batch_tells_of_its_own_exchange_in_the_order_in_which_they_ended() -> None:
+    callers = [CALLER, Principal("shop", "another", key="key-1"), Principal("shop"), Principal("\ud800")]
+    ended = [
+        Exchange(
+            f"{number:026x}",
+            callers[number % len(callers)],
+            EMPTY_SNAPSHOT,
+            agent=None if number % 3 else "editor",
+            model="m",
+            upstream="up" if number % 2 else "down",
+            injected=number % 4,
+            turns=1 + number % 2,
+            tools_run=["get"] * (number % 30),
+            degraded={"store"} if number % 11 == 0 else set(),
+            usage=UNUSUAL_USAGES[number % len(UNUSUAL_USAGES)],
+            status=ExchangeStatus.ABORTED if number % 5 == 0 else ExchangeStatus.OK,
+            http_status=0 if number % 5 == 0 else 200,
+            seconds=number / 7,
+            ended=1.7e9 + number / 3,
+        )
+        for number in range(200)
+    ]
+    expected = [encode_line(describe_exchange(one) | {"usage": cut_usage(one.usage)}) for one in ended]
+    assert [list(orjson.loads(line).items()) for line in encode_exchanges(ended)] == [
+        list(orjson.loads(line).items()) for line in expected
+    ]
+
+
+def test_a_batch_is_counted_as_its_requests_one_by_one() -> None:
+    ended = [
+        exchange(
+            dialect="responses" if number % 3 == 0 else "chat",
+            injected=number % 4,
+            tokens=number,
+            tools_run=["get", "search"][: number % 3],
+            degraded={"store"} if number % 5 == 0 else set(),
+        )
+        for number in range(60)
+    ]
+    for one in ended[::7]:
+        one.replies = [TurnReply("up", 500), TurnReply("other", 200)]
+    ended[3].replies = []
+    together, by_one = Metrics(), Metrics()
+    batches, single = RequestRecorder(together, None), RequestRecorder(by_one, None)
+    for number, one in enumerate(ended):
+        for recorder in (batches, single):
+            recorder.record_exchange(one, 0 if number % 8 == 0 else 200, number / 8)
+            recorder.record_outcome(RequestOutcome("models", 404, seconds=number / 16))
+        single.drain()
+    assert sort_numbers(together) == sort_numbers(by_one)
+    assert read_counts(together, "requests")["models", "404"] == 60
+    assert read_counts(together, "turns") == {("up", "200"): 50, ("up", "500"): 9, ("other", "200"): 9}
+    assert together.collect().seconds["models"] == sum(range(60)) / 16
+
+
+def sort_numbers(metrics: Metrics) -> Any:
+    numbers = metrics.collect()
+    counts = {name: sorted(values) for name, values in numbers.counts.items()}
+    return counts, sorted(numbers.buckets.items()), sorted(numbers.seconds.items())

@@ -25,8 +25,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 def count_requests(requests: int, in_flight: int = 0, generation: int = 1) -> WorkerMetrics:
     metrics = Metrics()
-    for _ in range(requests):
-        metrics.count_request("chat", 200, 0.02)
+    metrics.count_requests(["chat"] * requests, [200] * requests, [0.02] * requests)
     metrics.in_flight = in_flight
     metrics.watch_generation(lambda: generation)
     return metrics.collect()
@@ -86,7 +85,7 @@ async def test_the_last_numbers_are_written_when_the_worker_ends(tmp_path: Path)
     files, stopped, metrics = WorkerMetricsFiles(tmp_path), asyncio.Event(), Metrics()
     saving = asyncio.create_task(files.save_periodically(1, metrics.collect, stopped))
     await asyncio.to_thread(wait_for, (tmp_path / "1.json").exists)
-    metrics.count_request("chat", 200, 0.02)
+    metrics.count_requests(["chat"], [200], [0.02])
     stopped.set()
     await asyncio.wait_for(saving, 5)
     assert 'gateway_requests_total{route="chat",status="200"} 1.0' in scrape(files)
