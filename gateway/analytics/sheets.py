@@ -118,16 +118,11 @@ class AlikeReceipts(msgspec.Struct):
     price: ModelPrice | None
 
     def add_notes(self, notes: Sequence[ReceiptNote]) -> None:
-        """Count noted receipts, oldest first; without a price they are added up in a row."""
-        last = read_id_time(notes[-1].id)
-        if self.price is None and [note.cost for note in notes].count(None) == len(notes):
-            self.group.add_unpriced(self.summary, notes)
-            self.group.last = max(self.group.last, last)
-            return
-        for note in notes:
-            self.add(note, last)
+        """Count noted receipts, oldest first."""
+        self.group.add_notes(self.summary, notes, self.price)
+        self.group.last = max(self.group.last, read_id_time(notes[-1].id))
 
-    def add(self, figures: ReceiptFigures | ReceiptNote, at: float) -> None:
+    def add(self, figures: ReceiptFigures, at: float) -> None:
         tokens = limit_tokens(figures.tokens)
         dollars = price_token(self.price, self.summary.turn_count, tokens) if self.price is not None else 0.0
         self.group.add(self.summary, figures, tokens, dollars)

@@ -7,6 +7,7 @@ fewer of each than of receipts.
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -24,6 +25,8 @@ MAX_TOKENS = 10**12  # of one exchange, whatever its upstream says
 MAX_DOLLARS, MAX_SECONDS = 1e6, 1e6
 STATUSES = EXCHANGES.counters[1:6]
 HOUR = int(Span.HOUR)
+
+read_figures = attrgetter("usage", "seconds", "cost", "tokens")  # of a note
 
 FindPrice = Callable[[str], ModelPrice | None]
 
@@ -87,9 +90,7 @@ class ReceiptGroup(msgspec.Struct):
     last: float = 0.0
     sessions: set[bytes] = msgspec.field(default_factory=set)
 
-    def add(
-        self, summary: SummaryFacts, figures: ReceiptFigures | ReceiptNote, tokens: TokenCount, dollars: float
-    ) -> None:
+    def add(self, summary: SummaryFacts, figures: ReceiptFigures, tokens: TokenCount, dollars: float) -> None:
         """Count a receipt; of the summary, what receipts that are alike have in common."""
         self.receipts += 1
         self.context_tokens += min(summary.context_tokens, MAX_TOKENS)
@@ -102,28 +103,34 @@ class ReceiptGroup(msgspec.Struct):
         cost = figures.cost
         if cost is not None:
             self.priced += 1
-            self.cost += round(min(max(cost, 0.0), MAX_DOLLARS) * NANO)
+            self.cost += count_nano(cost)
         self.milliseconds += round(min(figures.seconds or 0.0, MAX_SECONDS) * 1000)
         self.dollars += dollars
 
-    def add_unpriced(self, summary: SummaryFacts, notes: Sequence[ReceiptNote]) -> None:
-        """Count receipts without prices all at once; of the summary, what they have in common."""
-        count, tokens = len(notes), [note.tokens for note in notes]
+    def add_notes(self, summary: SummaryFacts, notes: Sequence[ReceiptNote], price: ModelPrice | None) -> None:
+        """Count noted receipts, column by column; of the summary, what they have in common."""
+        count = len(notes)
+        usages, seconds, costs, tokens = zip(*map(read_figures, notes), strict=True)
         prompts, cached, completions = zip(*map(astuple, tokens), strict=True)
         if max(prompts) > MAX_TOKENS or max(completions) > MAX_TOKENS:
-            prompts, cached, completions = zip(*map(astuple, map(limit_tokens, tokens)), strict=True)
-        seconds = [note.seconds for note in notes]
+            tokens = tuple(map(limit_tokens, tokens))
+            prompts, cached, completions = zip(*map(astuple, tokens), strict=True)
         if max(seconds) > MAX_SECONDS:
-            seconds = [min(one, MAX_SECONDS) for one in seconds]
+            seconds = tuple([min(one, MAX_SECONDS) for one in seconds])
         self.receipts += count
         self.context_tokens += count * min(summary.context_tokens, MAX_TOKENS)
         self.turns += count * summary.turn_count
         self.tools_run += count * summary.tools_run
-        self.with_usage += count - [note.usage for note in notes].count(NULL)
+        self.with_usage += count - usages.count(NULL)
         self.prompt += sum(prompts)
         self.cached += sum(cached)
         self.completion += sum(completions)
+        if (priced := count - costs.count(None)) > 0:
+            self.priced += priced
+            self.cost += sum([count_nano(cost) for cost in costs if cost is not None])
         self.milliseconds += sum([round(1000 * one) for one in seconds])
+        if price is not None:
+            self.dollars = sum([price_token(price, summary.turn_count, one) for one in tokens], self.dollars)
 
     def add_evidence(self, facts: ReceiptFacts) -> None:
         """Count what the model fetched, and what of it the answer shows."""
@@ -245,6 +252,11 @@ def limit_tokens(said: TokenCount) -> TokenCount:
         return said
     prompt = min(said.prompt, MAX_TOKENS)
     return TokenCount(prompt, min(said.cached, prompt), min(said.completion, MAX_TOKENS))
+
+
+def count_nano(dollars: float) -> int:
+    """Billionths of dollars, within reason."""
+    return round(min(max(dollars, 0.0), MAX_DOLLARS) * NANO)
 
 
 def price_token(price: ModelPrice, turn_count: int, tokens: TokenCount) -> float:

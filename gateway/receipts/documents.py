@@ -31,10 +31,16 @@ class PendingReceipt(msgspec.Struct, eq=False, gc=False):
     since: float = 0.0  # when it was queued
     body: bytes = b""  # of a whole reply, for its usage
     text: ExchangeText | None = None
-    http_status: int | None = None
-    seconds: float | None = None
     finished: bool = False
     stored: bool = False  # as a single receipt that is started, or soon will be
+
+    @property
+    def http_status(self) -> int | None:
+        return self.exchange.http_status if self.finished else None
+
+    @property
+    def seconds(self) -> float | None:
+        return self.exchange.seconds if self.finished else None
 
     def count_text(self) -> int:
         """Bytes of text that it holds."""

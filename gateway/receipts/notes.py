@@ -1,6 +1,7 @@
 """Receipts of which only what differs from others is noted; most are, so each has few steps here."""
 
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,7 +17,10 @@ from gateway.receipts.usage import COUNTS, SHORT_USAGE, is_shown
 
 QUICK_BYTES = 64 * 1024  # of a reply, which is looked through for its usage
 STAGE_COUNT = len(STAGES)
-OK = ExchangeStatus.OK
+
+# How most exchanges go that end well.
+read_course = attrgetter("status", "tool_runs", "omitted_tools", "expansions")
+USUAL_COURSE = (ExchangeStatus.OK, (), (), ())
 
 _encode = msgspec.json.Encoder().encode
 
@@ -52,38 +56,40 @@ class NoteTaker:
         Most are like others of their template and were answered by one call. Nothing of them may be stored yet but a
         note that they have started.
         """
-        exchange, status = pending.exchange, pending.http_status
-        if pending.stored or pending.text is not None or exchange.status is not OK or not status:
+        exchange = pending.exchange
+        replies, usage = exchange.replies, exchange.usage
+        if pending.stored or pending.text is not None:
             return False
-        if exchange.tool_runs or exchange.omitted_tools or exchange.expansions:
+        if len(replies) != 1 or read_course(exchange) != USUAL_COURSE:
             return False
-        replies, times = exchange.replies, exchange.times
-        if len(replies) != 1 or len(times) != STAGE_COUNT or len(pending.body) > QUICK_BYTES:
-            return False
-        reply, key = replies[0], make_key(exchange)
+        key = make_key(exchange)
         template, price, notes = self._known.get(key) or self._look_up(key, exchange)
+        reply = replies[0]
         if template is None or reply.upstream != exchange.upstream:
             return False
-        usage = exchange.usage or find_usage(pending)
-        encoded, tokens, cost = NULL, NO_TOKENS, None
-        if usage is not None:
+        if usage is None:
+            if len(pending.body) > QUICK_BYTES:
+                return False
+            usage = find_usage(pending)
+        if usage is None:
+            encoded, tokens = NULL, NO_TOKENS
+        else:
             encoded, tokens = _encode(usage), count_tokens(usage)
             if len(encoded) > SHORT_USAGE and not is_shown(encoded):
                 return False
-            if price is not None:
-                cost = round(price.compute_cost(tokens), 9)
+        cost = None if price is None or usage is None else round(price.compute_cost(tokens), 9)
         notes.append(
             ReceiptNote(
                 exchange.id,
-                pending.seconds or 0.0,
-                status,
+                exchange.seconds,
+                exchange.http_status,
                 encoded,
                 tokens,
                 cost,
                 reply.status,
                 reply.seconds,
                 exchange.began,
-                times,
+                exchange.times,
             )
         )
         return True

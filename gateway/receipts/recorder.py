@@ -101,7 +101,7 @@ class ReceiptRecorder:
 
     def watch(self, exchange: Exchange, reply: Reply) -> Reply:
         """The reply, with whatever of it the receipt needs kept."""
-        if reply.stream is None and len(reply.body) > SMALL_REPLY and exchange.usage is None:
+        if exchange.usage is None and reply.stream is None and len(reply.body) > SMALL_REPLY:
             self._keep_body(exchange.id, reply.body)
         if exchange.id[-4:] < self._kept:
             self._keep_answer(exchange.id, reply)
@@ -109,17 +109,24 @@ class ReceiptRecorder:
 
     def finish(self, exchanges: Iterable[Exchange]) -> None:
         """Queue finished receipts; each exchange comes here once, whether or not it was started."""
+        begun, finished = self._begun, self._finished
         for exchange in exchanges:
-            pending = self._begun.pop(exchange.id, None) or self._open.pop(exchange.id, None)
-            if pending is None:
-                if not self._take_place(exchange):
-                    self.lost += 1
-                    continue
-                pending = PendingReceipt(exchange)
-            pending.http_status, pending.seconds, pending.finished = exchange.http_status, exchange.seconds, True
-            self._finished.append(pending)
+            pending = begun.pop(exchange.id, None) or self._finish_other(exchange)
+            if pending is not None:
+                pending.finished = True
+                finished.append(pending)
         if self._finished and not self._awake:
             self._wake_up()
+
+    def _finish_other(self, exchange: Exchange) -> PendingReceipt | None:
+        """The receipt of one that began long ago, or never, since it was refused; None: there is no place for it."""
+        pending = self._open.pop(exchange.id, None)
+        if pending is not None:
+            return pending
+        if self._take_place(exchange):
+            return PendingReceipt(exchange)
+        self.lost += 1
+        return None
 
     async def run(self) -> None:
         """Write what is queued, until cancelled; a store that fails is tried again."""
@@ -173,11 +180,12 @@ class ReceiptRecorder:
 
     def _take_place(self, exchange: Exchange) -> bool:
         """Take a place for the receipt of an exchange, if there is one for it."""
-        workspace, places, free = exchange.principal.workspace, self._places, self._free
-        held = places.get(workspace, 0)
-        if free <= 0 or held >= QUEUE_SHARE * free:
+        workspace = exchange.principal.workspace
+        held = self._places.get(workspace, 0)
+        if held >= QUEUE_SHARE * self._free:  # also if none is free
             return False
-        places[workspace], self._free = held + 1, free - 1
+        self._places[workspace] = held + 1
+        self._free -= 1
         return True
 
     def _wake_up(self) -> None:

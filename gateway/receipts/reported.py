@@ -13,8 +13,7 @@ SMALL_REPLY = (
 )  # bytes of a reply that is read at once: to hold it until somebody looks for its usage costs more
 TEXT_DELTA = "response.output_text.delta"
 USAGE = b'"usage"'
-USAGE_KEY = b'"usage":'
-BACKSLASH = ord("\\")
+USAGE_KEY = b',"usage":'
 BROKEN = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
@@ -84,11 +83,11 @@ def read_usage(reply: bytes) -> dict[str, Any] | None:
     """The usage that a reply or the events of a stream report last."""
     if reply[:1] == b"{":
         # Most replies have their usage behind their text, which then need not be looked at. What is behind a key of
-        # the outermost object is that object without its begin. Quotes inside of texts are escaped.
+        # the outermost object is that object without its begin. Inside of texts a backslash comes before each quote.
         at = reply.rfind(USAGE_KEY)
-        if at > 0 and reply[at - 1] != BACKSLASH:
+        if at > 0:
             try:
-                usage = _decode_usage(b"{" + reply[at:]).usage
+                usage = _decode_usage(b"{" + reply[at + 1 :]).usage
                 if usage:
                     return usage
             except BROKEN:  # the key of an inner object

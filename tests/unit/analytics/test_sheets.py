@@ -166,7 +166,8 @@ def render_some(snapshot: Snapshot) -> list[Receipt]:
             exchange.usage = {"prompt_tokens": 10 * number, "completion_tokens": number, "cached": "x" * 300 * number}
         if number % 7 == 0:
             exchange.degraded.add("semantic")
-        pending = PendingReceipt(exchange, http_status=200, seconds=0.0012345678 * number, finished=True)
+        exchange.http_status, exchange.seconds = 200, 0.0012345678 * number
+        pending = PendingReceipt(exchange, finished=True)
         receipts.append(renderer.render(pending, finished=True))
     return receipts
 
@@ -178,9 +179,10 @@ def test_figures_in_memory_are_those_that_the_receipts_say(policies: Callable[[s
     assert add_up(rendered) == add_up([replace(one.merge_shared(), figures=None) for one in rendered])
 
 
+@pytest.mark.parametrize("beyond", [False, True], ids=["usual", "beyond all reason"])
 @pytest.mark.parametrize("prices", [PRICES, PriceTable({})])
 def test_what_is_noted_says_and_counts_what_a_rendered_receipt_does(
-    policies: Callable[[str], Snapshot], prices: PriceTable
+    policies: Callable[[str], Snapshot], prices: PriceTable, beyond: bool
 ) -> None:
     snapshot = policies("contexts: {a: {resources: {b: {type: text, data: {content: B}}}}}")
     asked, renderer = ContextRequest(), ReceiptRenderer(prices, str)
@@ -191,11 +193,16 @@ def test_what_is_noted_says_and_counts_what_a_rendered_receipt_does(
         exchange = Exchange(make_id(), ANONYMOUS, snapshot, scope=scope, model="m", turns=1, upstream="u")
         exchange.note_injection(injection)
         exchange.replies = [TurnReply("u", 200, 0.001 * number)]
-        exchange.times = [exchange.began + 0.001 * step for step in range(1, 5)]
+        exchange.times = [exchange.began + 0.001 * step for step in range(1, 5 - number % 3)]
         if number % 3:
             details = {"prompt_tokens_details": {"cached_tokens": 2 * number}} if number % 2 else {}
             exchange.usage = {"prompt_tokens": 3 * number, "completion_tokens": number, **details}
-        pending = PendingReceipt(exchange, http_status=200, seconds=0.0012345678 * number, finished=True)
+        exchange.http_status, exchange.seconds = 200, 0.0012345678 * number
+        if beyond and number % 4 == 0:
+            exchange.seconds = 1e9 * number
+            counts = (2**53, number) if number % 8 else (number, 2**50)
+            exchange.usage = dict(zip(("prompt_tokens", "completion_tokens"), counts, strict=True))
+        pending = PendingReceipt(exchange, finished=True)
         receipt = renderer.render(pending, finished=True)
         taker = renderer.take_notes()
         if taker.note(pending):

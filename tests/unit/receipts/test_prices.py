@@ -3,9 +3,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gateway.domain.price import ModelPrice, TokenCount
-from gateway.receipts.prices import PriceTable, count_tokens
+from gateway.receipts.prices import PriceTable, count_one_by_one, count_tokens
 from gateway.upstreams.litellm.library import find_listed_price
 
 CHEAP, DEAR = ModelPrice(1, 2), ModelPrice(10, 20, 5)
@@ -49,10 +51,50 @@ def test_cached_tokens_have_their_own_price() -> None:
         ({"prompt_tokens": 10**400, "completion_tokens": 2, "total_tokens": 1}, TokenCount(0, 0, 2)),
         ({"prompt_tokens": 1, "completion_tokens": 10**400, "total_tokens": 1}, TokenCount(1, 0, 0)),
         ({"input_tokens": 10**400, "output_tokens": 2}, TokenCount(0, 0, 2)),
+        (
+            {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"cached_tokens": 4}},
+            TokenCount(9, 4, 2),
+        ),
+        (
+            {"prompt_tokens": 9, "completion_tokens": 2, "prompt_tokens_details": {"audio_tokens": 4}},
+            TokenCount(9, 0, 2),
+        ),
+        (
+            {"prompt_tokens": 9, "completion_tokens": 2, "input_tokens_details": {"cached_tokens": 4}},
+            TokenCount(9, 4, 2),
+        ),
+        ({"input_tokens": 9, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 40}}, TokenCount(9, 9, 2)),
+        ({"input_tokens": 9, "output_tokens": 2, "cache_read_input_tokens": 4}, TokenCount(13, 4, 2)),
+        ({"input_tokens": 9, "output_tokens": 2, "cache_creation_input_tokens": 4}, TokenCount(13, 0, 2)),
+        ({"input_tokens": 9, "output_tokens": 2, "completion_tokens": 3}, TokenCount(9, 0, 3)),
+        ({"prompt_tokens": 1, "completion_tokens": 2, "\ud800": 3}, TokenCount(1, 0, 2)),
     ],
 )
 def test_usage_is_read_in_any_provider_s_words(usage: Any, expected: TokenCount) -> None:
     assert count_tokens(usage) == expected
+
+
+NAMES = [
+    "prompt_tokens",
+    "completion_tokens",
+    "total_tokens",
+    "input_tokens",
+    "output_tokens",
+    "prompt_tokens_details",
+    "input_tokens_details",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+]
+COUNTS = st.sampled_from([0, 1, 7, 100, 2**53])
+ODD_COUNTS: st.SearchStrategy[Any] = st.sampled_from(
+    [None, -1, True, False, 2**53 + 1, 10**400, 1.0, float("inf"), "3", "\ud800", [], {}, [1]]
+)
+DETAILS = st.dictionaries(st.sampled_from(["cached_tokens", "audio_tokens"]), COUNTS | ODD_COUNTS)
+
+
+@given(st.dictionaries(st.sampled_from(NAMES), COUNTS | DETAILS | ODD_COUNTS))
+def test_what_is_read_at_once_is_what_its_counts_say_one_by_one(usage: dict[str, Any]) -> None:
+    assert count_tokens(usage) == count_one_by_one(usage)
 
 
 def test_litellm_s_table_is_used_only_if_litellm_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:

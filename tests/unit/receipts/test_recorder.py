@@ -14,15 +14,17 @@ from msgspec.structs import replace
 
 from gateway.domain.exchange import Exchange, ExchangeStatus, Reply, ToolRun, TurnReply
 from gateway.domain.injection import Injection
-from gateway.domain.principal import ANONYMOUS
+from gateway.domain.principal import ANONYMOUS, Principal
 from gateway.domain.receipt import Receipt, ReceiptFilter
 from gateway.domain.receipt_note import ReceiptBatch
+from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.selection import Selection
 from gateway.domain.snapshot import EMPTY_SNAPSHOT
 from gateway.errors import StoreError
 from gateway.ids import make_id
 from gateway.receipts import recorder as module
 from gateway.receipts import sampling, unwritten
+from gateway.receipts.documents import PendingReceipt
 from gateway.receipts.prices import PriceTable
 from gateway.receipts.recorder import ReceiptRecorder
 from gateway.receipts.rendering import LONGEST_SECRET, MAX_ARGUMENTS, MAX_BLOCKS, ReceiptRenderer
@@ -393,6 +395,73 @@ async def test_an_exchange_whose_start_cannot_be_rendered_is_lost_only_if_its_en
     await recorder.close()
     assert (await list_statuses(store), recorder.lost) == (["ok"] * ends_well, lost)
     assert (recorder.waiting, recorder._held) == (0, 0)
+
+
+async def test_each_receipt_of_a_mixed_batch_says_what_its_own_exchange_did() -> None:
+    class Watcher(MemoryReceiptStore):
+        noted: tuple[int, ...] = ()
+
+        async def write(self, receipts: ReceiptBatch, boot: str) -> None:
+            self.noted += (len(receipts.list_noted()),)
+            await super().write(receipts, boot)
+
+    store = Watcher()
+    recorder = make_recorder(store)
+    callers = [Principal("shop", workspace="one"), Principal("shop", workspace="two"), Principal("desk")]
+    injections = [Injection(Selection()), Injection(Selection())]
+    for _ in range(3):  # the first two make the templates
+        exchanges = []
+        for number in range(180):
+            exchange = Exchange(make_id(), callers[number % 3], EMPTY_SNAPSHOT, model="m" if number % 5 else "n")
+            exchange.scope, exchange.injection = SCOPE, injections[number % 2]
+            exchange.times = [exchange.began + 0.001 * step for step in range(1, 5)]
+            recorder.start(exchange, b"{}")
+            exchange.upstream, exchange.turns, exchange.replies = "up", 1, [TurnReply("up", 200, 0.001 * number)]
+            exchange.usage = ODD_USAGES[number % len(ODD_USAGES)]
+            change_course(exchange, number % 17)
+            exchanges.append(exchange)
+        recorder.finish(exchanges)
+        await recorder._flush()
+        for exchange in exchanges:
+            found = await store.find(exchange.principal.workspace, exchange.id)
+            renderer = ReceiptRenderer(PriceTable({}), lambda text: text)
+            said = renderer.render(PendingReceipt(exchange, finished=True), finished=True)
+            assert found is not None
+            assert found.merge_shared() == said.merge_shared()
+    assert sum(store.noted) > 100
+    assert recorder.waiting == 0
+
+
+SCOPE = Scope(ContextRequest(), None, None, None, None, True, frozenset(), False)
+ODD_USAGES: list[Any] = [
+    {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12},
+    None,
+    {"prompt_tokens": 10**30, "completion_tokens": -2},
+    {"note": "x" * 5000},
+    {"prompt_tokens": 10, "completion_tokens": 2, "note": "\ud800"},
+    {"input_tokens": 9, "output_tokens": 1, "cache_read_input_tokens": 4},
+]
+
+
+def change_course(exchange: Exchange, number: int) -> None:
+    """Let an exchange end in an unusual way, most of the numbers none."""
+    exchange.http_status, exchange.seconds = 200, 0.1
+    if number == 1:
+        exchange.status, exchange.http_status = ExchangeStatus.ABORTED, 0
+    elif number == 2:
+        exchange.status, exchange.http_status, exchange.failure = ExchangeStatus.ERROR, 502, "upstream_error"
+    elif number == 3:
+        exchange.tool_runs, exchange.tools_run = [ToolRun("get", "{}", 5, False, 0.01)], ["get"]
+    elif number == 4:
+        exchange.degraded = {"store"}
+    elif number == 5:
+        exchange.replies = [TurnReply("up", 500, 0.1), TurnReply("other", 200, 0.2)]
+    elif number == 6:
+        exchange.replies, exchange.upstream = [TurnReply("other", 200, 0.1)], "up"
+    elif number == 7:
+        exchange.omitted_tools = ("search",)
+    elif number == 8:
+        exchange.http_status = 0
 
 
 async def test_large_batches_are_written_in_pieces() -> None:

@@ -21,7 +21,8 @@ from gateway.domain.receipt_note import NotedReceipt, NotedStart
 from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
 from gateway.ids import make_id, read_id_time
-from gateway.receipts.documents import PendingReceipt
+from gateway.receipts.documents import ExchangeText, PendingReceipt
+from gateway.receipts.notes import QUICK_BYTES
 from gateway.receipts.prices import PriceTable
 from gateway.receipts.rendering import ReceiptRenderer, read_resource_id
 from gateway.receipts.reported import read_answer, read_usage
@@ -128,7 +129,7 @@ def test_what_is_noted_says_the_same_as_what_is_rendered(
         begun, started = take_note(renderer, pending), renderer.render(pending, finished=False)
         exchange.upstream, exchange.turns, exchange.usage = "up", 1, usage
         exchange.replies = [TurnReply("up", 200, 0.0123)]
-        pending.http_status, pending.seconds, pending.finished = 200, 0.0345678, True
+        exchange.http_status, exchange.seconds, pending.finished = 200, 0.0345678, True
         ended, finished = take_note(renderer, pending), renderer.render(pending, finished=True)
         if begun is not None:
             assert begun.render() == started
@@ -137,6 +138,23 @@ def test_what_is_noted_says_the_same_as_what_is_rendered(
         noted.append((begun is not None, ended is not None))
     is_shown = usage not in UNSHOWN and ENORMOUS not in (usage or {}).values()
     assert noted == [(False, False), (False, False), (True, is_shown)]
+
+
+def test_what_stands_by_itself_or_has_text_is_not_noted(policies: Callable[[str], Snapshot]) -> None:
+    snapshot, renderer = policies(POLICIES), ReceiptRenderer(PriceTable({}), lambda text: text)
+    injection, scope = build_injection(snapshot), make_scope()
+
+    def make_ended(**what: Any) -> PendingReceipt:
+        exchange = Exchange(make_id(), ANONYMOUS, snapshot, model="m", scope=scope, injection=injection, upstream="up")
+        exchange.replies = [TurnReply("up", 200, 0.0123)]
+        return PendingReceipt(exchange, finished=True, **what)
+
+    renderer.render(make_ended(), finished=True)
+    renderer.render(make_ended(), finished=True)
+    assert take_note(renderer, make_ended()) is not None
+    assert take_note(renderer, make_ended(stored=True)) is None
+    assert take_note(renderer, make_ended(text=ExchangeText(b"{}"))) is None
+    assert take_note(renderer, make_ended(body=b" " * (QUICK_BYTES + 1))) is None
 
 
 @pytest.mark.parametrize("usage", [*UNSHOWN, COUNTS | {"total_tokens": 10**4300}])  # more digits than Python writes
@@ -236,7 +254,7 @@ def test_replies_are_read_as_far_as_they_can_be(reply: bytes, usage: dict[str, i
     assert (read_usage(reply), read_answer(reply)) == (usage, answer)
 
 
-TEXTS = st.text(alphabet='ab"\\{}[]:,usage é', max_size=12) | st.just('"usage":{')
+TEXTS = st.text(alphabet='ab"\\{}[]:,usage é', max_size=12) | st.sampled_from(['"usage":{', ',"usage":{'])
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | TEXTS,
     lambda inner: (
