@@ -83,11 +83,6 @@ class PreparedRequest(msgspec.Struct):
     loop: TurnLoop | None = None  # that carries out the plan
 
     @property
-    def is_kept(self) -> bool:
-        """Whether the client wants to come back to the reply."""
-        return self.dialect.keeps_replies and wants_keeping(self.asked or self.request)
-
-    @property
     def body(self) -> bytes:
         """The body of the first upstream call."""
         return encode_body(self.request, self.outgoing) if self.plan is None else ReplyLoop(self.plan).build_request()
@@ -212,7 +207,7 @@ class Pipeline(msgspec.Struct, frozen=True):
         if receipts is not None and (committing := receipts.start(exchange, prepared.request.raw)) is not None:
             await committing
         reply = await self._send(exchange, prepared)
-        if prepared.is_kept and (kept := self._keep(exchange, prepared, reply)) is not None:
+        if prepared.dialect.keeps_replies and (kept := self._keep(exchange, prepared, reply)) is not None:
             await kept
         if self.reads_usage and reply.stream is None:
             note_usage(exchange, reply)
@@ -262,12 +257,15 @@ class Pipeline(msgspec.Struct, frozen=True):
         return conversation.stream(loop) if isinstance(loop, StreamLoop) else conversation.answer(loop)
 
     def _keep(self, exchange: Exchange, prepared: PreparedRequest, reply: Reply) -> Awaitable[None] | None:
-        """Keep a reply so that the client can come back to it; what is returned has to be awaited."""
+        """Keep a reply if the client wants to come back to it; what is returned has to be awaited."""
         request = prepared.request
+        asked = prepared.asked or request
+        if reply.status >= 400 or not wants_keeping(asked):
+            return None
         keeper = ResponseKeeper(
             self.responses,
             prepared.owner,
-            prepared.asked or request,
+            asked,
             request,
             prepared.outgoing,
             prepared.model,

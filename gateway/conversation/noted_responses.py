@@ -34,10 +34,6 @@ class NotedResponses(msgspec.Struct):
     ids: list[str] = []  # oldest first
     names: list[str] = []  # of what stands in them
 
-    def has(self, owner: ConversationOwner, model: str, echoed: dict[str, Raw] | None) -> bool:
-        """Whether a response belongs to these; if its owner is another object, that is found out later."""
-        return self.owner is owner and self.model == model and self.echoed == echoed
-
 
 def describe_noted(noted: Sequence[NotedResponses], joined: WaitingResponse) -> None:
     """Add what is kept of these to that of others: those that differ by their ids alone have the same record."""

@@ -48,12 +48,13 @@ class LaterResponses:
 
     def open_group(self, owner: ConversationOwner, model: str, echoed: dict[str, Raw] | None) -> NotedResponses:
         """Where a response is noted: with the last ones, if it differs from them by its id alone."""
-        noted = self.noted
-        if noted and noted[-1].has(owner, model, echoed):
-            return noted[-1]
+        if self.noted:
+            last = self.noted[-1]  # if its owner is another object, those that are alike find together in their batch
+            if last.owner is owner and last.model == model and last.echoed == echoed:
+                return last
         kept = None if echoed is None else {name: value.copy() for name, value in echoed.items()}  # without their body
         group = NotedResponses(owner, model, kept)
-        noted.append(group)
+        self.noted.append(group)
         return group
 
 

@@ -1,7 +1,7 @@
 """Deadlines of many waits at the price of one timer."""
 
 import asyncio
-from asyncio import TimerHandle
+from asyncio import AbstractEventLoop, TimerHandle
 from typing import Protocol
 
 
@@ -23,11 +23,14 @@ class Deadlines:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self._started: dict[Waiter, float] = {}  # the oldest first
+        self._loop: AbstractEventLoop | None = None  # to ask for it is a system call in Python 3.11
         self._timer: TimerHandle | None = None
 
     def start(self, waiter: Waiter) -> None:
         """Start the clock for a wait, or restart it."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
         self._started.pop(waiter, None)
         self._started[waiter] = loop.time()
         if self._timer is None:
@@ -39,6 +42,7 @@ class Deadlines:
 
     def close(self) -> None:
         """Drop all waits and the timer."""
+        self._loop = None
         self._started.clear()
         if self._timer is not None:
             self._timer.cancel()

@@ -75,6 +75,7 @@ class HttpConnection(asyncio.Protocol):
         self._keeper, self._head_limit = keeper, head_limit
         self._known = known or KnownReplyHeads(head_limit)
         self._transport: asyncio.Transport | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # to ask for it is a system call in Python 3.11
         self._sink: ReplySink | None = None
         self._parser: ReplyParser | None = None  # of the reply at hand, once there is something to parse
         self._head_only = False
@@ -90,6 +91,12 @@ class HttpConnection(asyncio.Protocol):
     @property
     def tls(self) -> ssl.SSLObject | None:
         return None if self._transport is None else self._transport.get_extra_info("ssl_object")
+
+    def make_future(self) -> asyncio.Future[None]:
+        """Something to wait for."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        return self._loop.create_future()
 
     def is_quiet(self) -> bool:
         """Whether it is idle and nothing has arrived, not even what the loop has not seen yet."""

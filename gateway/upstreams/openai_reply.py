@@ -28,7 +28,7 @@ class OpenAIReply(UpstreamReply):
         self.headers: Mapping[str, str] = {}
         self._name, self._idle, self._linger, self._limit = name, idle, linger, limit
         self._connection: HttpConnection | None = connection  # until the reply is whole or has failed
-        self.head: Future[None] = asyncio.get_running_loop().create_future()  # fails with a ReplyFault
+        self.head = connection.make_future()  # fails with a ReplyFault
         self._waiter: Future[None] | None = None
         self._take: TakeBytes | None = None  # gets the body as it arrives, while somebody waits in `forward`
         self._parts: list[bytes] = []

@@ -11,7 +11,6 @@ from msgspec import Raw
 from gateway.conversation.dialects.responses.echoed import EchoedFields
 from gateway.conversation.dialects.responses.ended import (
     EndedResponse,
-    FinishedResponse,
     find_ended_response,
     list_named,
     read_ended,
@@ -56,25 +55,26 @@ class ResponseKeeper(msgspec.Struct):
 
     def keep(self, reply: Reply, loop: TurnLoop | None = None) -> Awaitable[None] | None:
         """Keep a whole reply now, a stream when it ends; the reply has to wait for what is returned."""
-        if reply.status >= 400:
-            return None
         if reply.stream is not None:
             reply.stream = partial(self._stream, reply.stream, loop)
             return None
-        waiting = self._queue(read_ended(reply.body, reply.read), loop, len(reply.body))
+        ended = read_ended(reply.body, reply.read)
+        waiting = None if ended is None else self._queue(ended, loop)
         return None if waiting is None else self._wait(waiting)
 
     async def _stream(self, stream: ReplyStream, loop: TurnLoop | None, writer: ClientWriter) -> None:
-        held = HeldEnd(writer, lambda data: self._queue(find_ended_response(data), loop, len(data)))
+        def queue(data: bytes) -> WaitingResponse | None:
+            ended = find_ended_response(data)
+            return None if ended is None else self._queue(ended, loop)
+
+        held = HeldEnd(writer, queue)
         await stream(held)
         if held.waiting is not None:
             await self._wait(held.waiting)
             writer.end(held.last)
 
-    def _queue(self, ended: EndedResponse | None, loop: TurnLoop | None, size: int) -> WaitingResponse | None:
+    def _queue(self, ended: EndedResponse, loop: TurnLoop | None) -> WaitingResponse | None:
         """Queue a response, if it can be continued; one that has to wait for the store is returned."""
-        if ended is None:
-            return None
         read, exchange = ended.read, self.exchange
         if exchange.usage is None:
             exchange.usage = read.read_usage()  # so that nobody has to look for it again
@@ -83,7 +83,7 @@ class ResponseKeeper(msgspec.Struct):
         if self.request.continued is None and (loop is None or not loop.hidden):
             has_one_id = loop is None or loop.last_id in ("", read.id)
             noted = self.native and has_one_id and (self.outgoing.unchanged or not self._needs_copy(loop))
-            if self._note(read, size) if noted else self._leave(ended, loop, size):
+            if self._note(ended) if noted else self._leave(ended, loop):
                 return None
         waiting = self._describe(ended, loop)
         queued = waiting is None or self.stored.queue.add_now(waiting)
@@ -91,11 +91,12 @@ class ResponseKeeper(msgspec.Struct):
             exchange.degraded.add("store")
         return waiting if queued is None else None
 
-    def _note(self, read: FinishedResponse, size: int) -> bool:
+    def _note(self, ended: EndedResponse) -> bool:
         """Queue a response that its upstream keeps as the client saw it; False if it has to be described now."""
-        owner, model, names, echoed = self.owner, self.model, list_named(read.output), None
+        owner, model, read, echoed = self.owner, self.model, ended.read, None
+        names = list_named(read.output)
         # At most all that it says, and the client's own fields in place of those that it repeats.
-        most = RECORD_BYTES + size + OVERHEAD * len(names) + 6 * len(model)
+        most = RECORD_BYTES + len(ended.source) + OVERHEAD * len(names) + 6 * len(model)
         if not self.outgoing.unchanged:
             echoed = EchoedFields.select(self.asked.fields)
             most += sum(map(len, echoed.values()))
@@ -107,8 +108,9 @@ class ResponseKeeper(msgspec.Struct):
         alike.names += names[:MAX_NAMED_ITEMS]
         return True
 
-    def _leave(self, ended: EndedResponse, loop: TurnLoop | None, size: int) -> bool:
+    def _leave(self, ended: EndedResponse, loop: TurnLoop | None) -> bool:
         """Queue a response, to be described later; False if it has to be described now."""
+        size = len(ended.source)
         # At most all that was said, the answer as it was shown and once more by its items.
         most = count_asked(self.asked) + 3 * size + limit_overhead(size) + RECORD_BYTES
         return self.stored.queue.add_later(self.owner.workspace, most, partial(self._describe_with, ended, loop))
