@@ -1,5 +1,6 @@
 """The benchmark runs, measures what it says, and can fail."""
 
+import importlib
 import json
 import re
 import subprocess
@@ -10,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from scripts.benchmark import dialect_payloads, dialects, peers, soak, subjects
-from scripts.benchmark.cells import CELLS, DIALECT_CELLS, DIALECT_LIMIT, FEATURE_CELLS, PEER_CELLS, Kind
+from scripts.benchmark import dialect_payloads, dialects, peers, soak, step_counter, subjects
+from scripts.benchmark.cells import CELLS, DIALECT_CELLS, DIALECT_LIMIT, FEATURE_CELLS, PEER_CELLS, STEP_CELLS, Kind
 from scripts.benchmark.features import OURS
 from scripts.benchmark.installs import InstalledPeer, NotInstallable
 from scripts.benchmark.measure import CellSamples, MeasurementPlan, measure, run_load_generator
@@ -27,6 +28,7 @@ from scripts.benchmark.peers_report import (
 )
 from scripts.benchmark.report import Verdict, compute_ratio
 from scripts.benchmark.semantic_figures import Figure
+from scripts.benchmark.steps_gateway import run_counting_gateway
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -292,3 +294,31 @@ def test_changes_of_the_policies_are_measured_too(tmp_path: Path) -> None:
     assert len(figures) == 11
     assert all(figure > 0 for name, figure in figures.items() if "lag" not in name and "over a known" not in name)
     assert figures["snapshot of 20 × 10 resources rebuilt after an edit"] < 300
+
+
+def test_steps_are_counted_for_each_request(tmp_path: Path) -> None:
+    file = tmp_path / "steps.json"
+    done = bench("--steps", "--only", "responses: 1 KB, relay", "--scale", "0.2", "--functions", "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    (figure,) = json.loads(file.read_text())
+    assert (figure["name"], figure["beside_is"]) == ("responses: 1 KB, relay", dialects.CHAT)
+    assert 1500 < figure["beside"] < figure["ours"] < 1.5 * figure["beside"]
+    assert "gateway/edge/chat.py ChatEndpoint.serve" not in done.stdout  # both do the same there
+    assert "ResponseQueue" in done.stdout  # what is done behind a request belongs to it
+
+
+@pytest.mark.usefixtures("importable")
+def test_steps_of_a_request_do_not_depend_on_their_number(tmp_path: Path) -> None:
+    cell = STEP_CELLS[0]
+    with subjects.run_upstream() as upstream:
+        config = subjects.write_config(upstream, tmp_path)
+        with run_counting_gateway(config) as gateway:
+            few, many = (gateway.count(gateway.subject, cell, number) for number in (400, 1200))
+    assert few.steps == pytest.approx(many.steps, rel=0.03)
+    serve = "gateway/edge/chat.py ChatEndpoint.serve"
+    assert few.functions[serve].calls == pytest.approx(many.functions[serve].calls, rel=0.1)
+
+
+def test_intervals_that_are_stretched_for_counting_exist() -> None:
+    for module, intervals in step_counter.STRETCHED.items():
+        assert all(vars(importlib.import_module(module))[interval] < 1 for interval in intervals)

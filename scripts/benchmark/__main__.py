@@ -8,12 +8,15 @@ from collections.abc import Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeVar
 
-from scripts.benchmark import context, control, dialects, peers_run, semantic, soak, subjects
+from scripts.benchmark import context, control, dialects, peers_run, semantic, soak, steps, subjects
 from scripts.benchmark.cells import CELLS, CONCURRENT
-from scripts.benchmark.measure import CellSamples, MeasurementPlan, measure, run_load_generator
+from scripts.benchmark.measure import MeasurementPlan, measure, run_load_generator
 from scripts.benchmark.report import build_document, compute_verdicts, render_text
 from scripts.benchmark.semantic_figures import Figure
+
+Result = TypeVar("Result")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -105,6 +108,24 @@ def run_dialects(given: argparse.Namespace) -> int:
     return finish(figures, given)
 
 
+def run_steps(given: argparse.Namespace) -> int:
+    """The table of steps; passes do not apply."""
+    scale = given.scale or (0.3 if given.quick else 1.0)
+    plan = steps.StepPlan(given.only, max(CONCURRENT, round(steps.REQUESTS * scale)), given.before)
+    if plan.is_empty:
+        print(f"No line has {given.only!r} in its name.", file=sys.stderr)
+        return 2
+    try:
+        compared = show_progress(steps.run(plan))
+    except (RuntimeError, TimeoutError) as error:
+        print(str(error) or "Requests took too long.", file=sys.stderr)
+        return 1
+    print(steps.render_text(compared))
+    if given.functions:
+        print("", *map(steps.render_functions, compared), sep="\n\n")
+    return finish([one.to_figure() for one in compared], given)
+
+
 def finish(figures: Sequence[Figure], given: argparse.Namespace) -> int:
     if given.json:
         given.json.write_text(json.dumps(list(map(asdict, figures)), indent=2, ensure_ascii=False) + "\n")
@@ -117,6 +138,7 @@ OTHER_TABLES = {
     "context": run_context,
     "soak": run_soak,
     "dialects": run_dialects,
+    "steps": run_steps,
 }
 
 
@@ -128,6 +150,8 @@ def build_parser() -> argparse.ArgumentParser:
     root.add_argument("--control", action="store_true", help="measure policy changes instead")
     root.add_argument("--peers", action="store_true", help="beside nginx, TensorZero, Portkey and litellm instead")
     root.add_argument("--dialects", action="store_true", help="compare the dialects instead")
+    root.add_argument("--steps", action="store_true", help="count opcodes per request instead: dialects and features")
+    root.add_argument("--functions", action="store_true", help="with --steps: list where two differ, by function")
     root.add_argument("--soak", action="store_true", help="look for leaks and late loops in 300,000 requests instead")
     root.add_argument("--subjects", default="", metavar="NAMES", help="with --peers: only these, separated by commas")
     root.add_argument("--before", type=Path, metavar="DIR", help="compare with another checkout that was set up")
@@ -150,14 +174,14 @@ def build_plan(given: argparse.Namespace) -> MeasurementPlan:
     )
 
 
-def show_progress(measuring: Generator[str, None, list[CellSamples]]) -> list[CellSamples]:
+def show_progress(measuring: Generator[str, None, Result]) -> Result:
     """The result of a measurement whose progress is shown."""
     while True:
         try:
             print(next(measuring), file=sys.stderr, flush=True)
         except StopIteration as end:
-            table: list[CellSamples] = end.value
-            return table
+            result: Result = end.value
+            return result
 
 
 if __name__ == "__main__":

@@ -45,22 +45,30 @@ FEATURES = (
 )
 
 
+SETTINGS: Mapping[str, Mapping[str, Any]] = {
+    OURS: {},
+    QUIET: {"log": {"exchanges": False}},
+    UNRECORDED: {"receipts": {"enabled": False}},
+    SILENT: {"log": {"exchanges": False}, "receipts": {"enabled": False}},
+    HEADLESS: {"console": False},
+    **{one.subject: one.settings for one in FEATURES if one.settings},
+}
+
+
+def list_headers(subject: str) -> tuple[tuple[str, str], ...]:
+    """What every request to one of these gateways bears."""
+    return (("authorization", f"Bearer {KEY}"),) if "auth" in SETTINGS[subject] else ()
+
+
 @contextmanager
 def run_features(upstream_port: int, directory: Path) -> Generator[list[Subject]]:
     """Each in a process of its own; the gateway with its defaults is not among them."""
-    settings: dict[str, dict[str, Any]] = {
-        QUIET: {"log": {"exchanges": False}},
-        UNRECORDED: {"receipts": {"enabled": False}},
-        SILENT: {"log": {"exchanges": False}, "receipts": {"enabled": False}},
-        HEADLESS: {"console": False},
-    }
-    settings |= {one.subject: dict(one.settings) for one in FEATURES if one.settings}
     with ExitStack() as stack:
         running = []
-        for name, added in settings.items():
-            bearer = (("authorization", f"Bearer {KEY}"),) if "auth" in added else ()
-            place = directory / name.replace(" ", "-")
-            subject = stack.enter_context(run_gateway(upstream_port, place, name=name, settings=added, headers=bearer))
+        for name in SETTINGS.keys() - {OURS}:
+            place, headers = directory / name.replace(" ", "-"), list_headers(name)
+            gateway = run_gateway(upstream_port, place, name=name, settings=SETTINGS[name], headers=headers)
+            subject = stack.enter_context(gateway)
             probe(subject, Kind.INJECTED)
             running.append(subject)
         yield running

@@ -28,6 +28,8 @@ JSON_HEAD = (
 )
 STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"
+PIECES = 16  # of a stream for whoever counts what is done for each; at full speed, a gateway reads 4 to 28
+PIECE_SECONDS = 0.01  # between two of them: a gateway that is traced has read the last one by then
 BORDER = b"\0"  # which stands in no JSON
 
 
@@ -96,6 +98,26 @@ class BurstStream:
             asyncio.get_running_loop().call_soon(self.step)
 
 
+class PieceStream:
+    """Sends a stream in a fixed number of pieces, slowly enough for each to be read by itself."""
+
+    def __init__(self, transport: asyncio.Transport, head: bytes, chunks: Iterable[bytes]) -> None:
+        self._transport = transport
+        parts = [head, *chunks, END]
+        self._pieces = iter(
+            [
+                b"".join(parts[len(parts) * number // PIECES : len(parts) * (number + 1) // PIECES])
+                for number in range(PIECES)
+            ]
+        )
+
+    def step(self) -> None:
+        piece = next(self._pieces, None)
+        if piece is not None and not self._transport.is_closing():
+            self._transport.write(piece)
+            asyncio.get_running_loop().call_later(PIECE_SECONDS, self.step)
+
+
 class MockUpstream(asyncio.Protocol):
     """One connection; requests come one after the other."""
 
@@ -126,12 +148,17 @@ class MockUpstream(asyncio.Protocol):
         elif not _STREAM.search(body):
             self._transport.write(self._answers.find_whole(dialect))
         else:
-            chunks = self._answers.find_chunks(dialect, body)
-            self._transport.write(STREAM_HEAD)
-            if payloads.PACED.encode() in body:
-                self._pacer.add(self._transport, chunks)
-            else:
-                BurstStream(self._transport, chunks).step()
+            self._stream(self._answers.find_chunks(dialect, body), body)
+
+    def _stream(self, chunks: Iterable[bytes], body: bytes) -> None:
+        if payloads.PIECES.encode() in body:
+            PieceStream(self._transport, STREAM_HEAD, chunks).step()
+            return
+        self._transport.write(STREAM_HEAD)
+        if payloads.PACED.encode() in body:
+            self._pacer.add(self._transport, chunks)
+        else:
+            BurstStream(self._transport, chunks).step()
 
 
 def find_dialect(line: bytes) -> str:

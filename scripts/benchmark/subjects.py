@@ -4,10 +4,11 @@ import http.client
 import json
 import os
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -107,19 +108,33 @@ def run_gateway(
 
     `settings` are added to its configuration, `headers` to every request.
     """
-    config = write_config(upstream_port, directory, settings)
-    command = [sys.executable, "-m", "gateway"] if checkout is None else [str(checkout / ".venv/bin/gateway")]
+    with run_gateway_process(write_config(upstream_port, directory, settings), checkout) as process:
+        yield find_gateway(process, name, headers)
+
+
+def run_gateway_process(
+    config: Path, checkout: Path | None = None, program: tuple[str, ...] = ("-m", "gateway")
+) -> AbstractContextManager[subprocess.Popen[str]]:
+    """`gateway serve`, or another program with the same arguments, with the packages of a checkout."""
+    python = sys.executable if checkout is None else str(checkout / ".venv/bin/python")
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH" or checkout is None}
-    with run_process([*command, "serve", "--config", str(config), "--port", "0"], environ) as process:
-        address = re.search(r":(\d+)$", read_line(process).strip())
-        if address is None:
-            raise RuntimeError("the gateway did not say where it listens")
-        doors = {
-            Kind.RELAY: RequestRoute(headers=headers),
-            Kind.INJECTED: RequestRoute(headers=(*headers, name_agent("editor")), context=True),
-            Kind.TOOLS: RequestRoute(headers=(*headers, name_agent("librarian")), context=True, tools=True),
-        }
-        yield Subject(name, int(address[1]), (process.pid,), doors)
+    # -P: neither the working directory nor that of the program hides a package.
+    return run_process([python, "-P", *program, "serve", "--config", str(config), "--port", "0"], environ)
+
+
+def find_gateway(
+    process: subprocess.Popen[str], name: str = "gateway", headers: tuple[tuple[str, str], ...] = ()
+) -> Subject:
+    """A gateway that has just been started, as soon as it listens."""
+    address = re.search(r":(\d+)$", read_line(process).strip())
+    if address is None:
+        raise RuntimeError("the gateway did not say where it listens")
+    doors = {
+        Kind.RELAY: RequestRoute(headers=headers),
+        Kind.INJECTED: RequestRoute(headers=(*headers, name_agent("editor")), context=True),
+        Kind.TOOLS: RequestRoute(headers=(*headers, name_agent("librarian")), context=True, tools=True),
+    }
+    return Subject(name, int(address[1]), (process.pid,), doors)
 
 
 def name_agent(alias: str) -> tuple[str, str]:
