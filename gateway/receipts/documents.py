@@ -32,7 +32,7 @@ class PendingReceipt(msgspec.Struct, eq=False, gc=False):
     body: bytes = b""  # of a whole reply, for its usage
     text: ExchangeText | None = None
     finished: bool = False
-    stored: bool = False  # as a single receipt that is started, or soon will be
+    single: bool = False  # never noted: it has text, or a single receipt says that it has started, or soon will
 
     @property
     def http_status(self) -> int | None:

@@ -58,9 +58,7 @@ class NoteTaker:
         """
         exchange = pending.exchange
         replies, usage = exchange.replies, exchange.usage
-        if pending.stored or pending.text is not None:
-            return False
-        if len(replies) != 1 or read_course(exchange) != USUAL_COURSE:
+        if pending.single or len(replies) != 1 or read_course(exchange) != USUAL_COURSE:
             return False
         key = make_key(exchange)
         template, price, notes = self._known.get(key) or self._look_up(key, exchange)
@@ -97,7 +95,7 @@ class NoteTaker:
     def note_start(self, pending: PendingReceipt) -> NotedStart | None:
         """What differs of an exchange that waits for its upstream; None: its receipt has to be rendered."""
         exchange, times = pending.exchange, pending.exchange.times
-        if exchange.replies or pending.text is not None or exchange.usage is not None or exchange.usages:
+        if exchange.replies or pending.single or exchange.usage is not None or exchange.usages:
             return None
         if exchange.tool_runs or exchange.omitted_tools or exchange.expansions or len(times) != STAGE_COUNT:
             return None

@@ -266,14 +266,13 @@ class ReceiptRecorder:
         taker = self._renderer.take_notes()
         for pending in finished:
             try:
-                is_noted = taker.note(pending)
-            except Exception:
+                if taker.note(pending):
+                    if pending.body:
+                        self._held -= len(pending.body)
+                    continue
+            except Exception:  # it is rendered instead
                 log.exception("a receipt cannot be noted")
-                is_noted = False
-            if not is_noted:
-                self._due.append(DueReceipt(pending, finished=True))
-            elif pending.body:
-                self._held -= len(pending.body)
+            self._due.append(DueReceipt(pending, finished=True))
         for template, notes in taker.noted:
             self._unwritten.add_notes(template, notes)
 
@@ -301,7 +300,7 @@ class ReceiptRecorder:
             self._keep_rendered(pending, receipt, finished)
 
     def _keep_rendered(self, pending: PendingReceipt, receipt: Receipt | None, finished: bool) -> None:
-        pending.stored = True
+        pending.single = True
         held = pending.count_text() if finished and pending.text is not None else 0
         if receipt is not None:
             self._unwritten.put(receipt)
@@ -360,6 +359,7 @@ class ReceiptRecorder:
             bearer = pending.exchange.forwarded.bearer  # forgotten as soon as the exchange has ended
             cut = len(request) > MAX_TEXT
             kept = request[: MAX_TEXT + LONGEST_SECRET]  # of which the end goes when it has been redacted
+            pending.single = True
             pending.text = ExchangeText(kept, bearer, request_cut=cut, truncated=cut, stored=stored, sampled=sampled)
             self._held += len(pending.text.request)
 

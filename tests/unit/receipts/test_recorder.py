@@ -397,15 +397,45 @@ async def test_an_exchange_whose_start_cannot_be_rendered_is_lost_only_if_its_en
     assert (recorder.waiting, recorder._held) == (0, 0)
 
 
+class NoteCounter(MemoryReceiptStore):
+    """Tells how many finished receipts of each batch were only noted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noted: list[int] = []
+
+    async def write(self, receipts: ReceiptBatch, boot: str) -> None:
+        self.noted.append(len(receipts.list_noted()))
+        await super().write(receipts, boot)
+
+
+@pytest.mark.parametrize("text", [False, True])
+async def test_of_what_has_text_or_stands_by_itself_as_started_nothing_is_noted(text: bool) -> None:
+    store, injection = NoteCounter(), Injection(Selection())
+    recorder = make_recorder(store, text=text)
+
+    def begin() -> Exchange:
+        exchange = make_exchange()
+        exchange.scope, exchange.injection, exchange.replies = SCOPE, injection, [TurnReply("up", 200, 0.1)]
+        exchange.upstream = "up"
+        recorder.start(exchange, b"{}")
+        return exchange
+
+    first, second = begin(), begin()
+    await recorder._flush(everything=True)  # both are rendered, and make the template
+    third = begin()
+    for exchange in (first, second, third):
+        recorder.watch(exchange, Reply(200, {}, b'{"usage":{"total_tokens":1},"x":"' + b"x" * SMALL_REPLY + b'"}'))
+        end(recorder, exchange)
+    assert recorder._held > 3 * SMALL_REPLY
+    await recorder._flush()
+    assert store.noted == [0, 0 if text else 1]
+    assert await list_statuses(store) == ["ok"] * 3
+    assert recorder._held == 0
+
+
 async def test_each_receipt_of_a_mixed_batch_says_what_its_own_exchange_did() -> None:
-    class Watcher(MemoryReceiptStore):
-        noted: tuple[int, ...] = ()
-
-        async def write(self, receipts: ReceiptBatch, boot: str) -> None:
-            self.noted += (len(receipts.list_noted()),)
-            await super().write(receipts, boot)
-
-    store = Watcher()
+    store = NoteCounter()
     recorder = make_recorder(store)
     callers = [Principal("shop", workspace="one"), Principal("shop", workspace="two"), Principal("desk")]
     injections = [Injection(Selection()), Injection(Selection())]

@@ -21,7 +21,7 @@ from gateway.domain.receipt_note import NotedReceipt, NotedStart
 from gateway.domain.scope import ContextRequest, Scope
 from gateway.domain.snapshot import EMPTY_SNAPSHOT, Snapshot
 from gateway.ids import make_id, read_id_time
-from gateway.receipts.documents import ExchangeText, PendingReceipt
+from gateway.receipts.documents import PendingReceipt
 from gateway.receipts.notes import QUICK_BYTES
 from gateway.receipts.prices import PriceTable
 from gateway.receipts.rendering import ReceiptRenderer, read_resource_id
@@ -140,7 +140,7 @@ def test_what_is_noted_says_the_same_as_what_is_rendered(
     assert noted == [(False, False), (False, False), (True, is_shown)]
 
 
-def test_what_stands_by_itself_or_has_text_is_not_noted(policies: Callable[[str], Snapshot]) -> None:
+def test_what_is_single_or_has_a_long_reply_is_not_noted(policies: Callable[[str], Snapshot]) -> None:
     snapshot, renderer = policies(POLICIES), ReceiptRenderer(PriceTable({}), lambda text: text)
     injection, scope = build_injection(snapshot), make_scope()
 
@@ -152,8 +152,7 @@ def test_what_stands_by_itself_or_has_text_is_not_noted(policies: Callable[[str]
     renderer.render(make_ended(), finished=True)
     renderer.render(make_ended(), finished=True)
     assert take_note(renderer, make_ended()) is not None
-    assert take_note(renderer, make_ended(stored=True)) is None
-    assert take_note(renderer, make_ended(text=ExchangeText(b"{}"))) is None
+    assert take_note(renderer, make_ended(single=True)) is None
     assert take_note(renderer, make_ended(body=b" " * (QUICK_BYTES + 1))) is None
 
 
