@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Literal
 
 import msgspec
@@ -118,12 +119,12 @@ def settle_repeated(body: bytes) -> bytes:
 def split_body(body: bytes) -> SplitResponsesBody:
     """The fields and the items; a string is what the user says."""
     if (large := LARGE_BODIES.split(body)) is not None:
-        fields, items = large.fields, large.entries
-        return SplitResponsesBody(fields, items, has_room(body, fields, sum(map(len, items)) + len(items) + 1))
+        items = large.entries
+        return SplitResponsesBody(large.fields, items, has_room(body, large.fields, items, len(items) + 1))
     fields = decode_fields(body)
     if (given := fields.pop("input", None)) is None:
         return SplitResponsesBody(fields, [], True)
-    room, start = has_room(body, fields, len(given)), bytes(memoryview(given)[:1])
+    room, start = has_room(body, fields, (given,)), bytes(memoryview(given)[:1])
     if start == b"n":
         return SplitResponsesBody(fields, [], room)
     if start == b'"':
@@ -134,9 +135,12 @@ def split_body(body: bytes) -> SplitResponsesBody:
         raise InvalidRequest("`input` must be a string or an array of items.", param="input") from fault
 
 
-def has_room(body: bytes, fields: Mapping[str, Raw], given: int) -> bool:
-    """Whether a body is so much longer than its fields and `given` bytes of input that one may be there twice."""
-    known = given + INPUT_BYTES + sum(map(len, fields)) + sum(map(len, fields.values())) + FIELD_BYTES * len(fields)
+def has_room(body: bytes, fields: Mapping[str, Raw], given: Sequence[Raw], marks: int = 0) -> bool:
+    """Whether a body is so much longer than its fields and its input that one of them may be there twice.
+
+    The input is given in parts, with so many bytes of brackets and commas around them.
+    """
+    known = sum(map(len, chain(given, fields, fields.values())), INPUT_BYTES + marks + FIELD_BYTES * len(fields))
     return len(body) - known >= SHORTEST_REPEATED
 
 
