@@ -1,7 +1,6 @@
 """Receipts of which only what differs from others is noted; most are, so each has few steps here."""
 
 from collections.abc import Callable, Iterator
-from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -17,10 +16,7 @@ from gateway.receipts.usage import COUNTS, SHORT_USAGE, is_shown
 
 QUICK_BYTES = 64 * 1024  # of a reply, which is looked through for its usage
 STAGE_COUNT = len(STAGES)
-
-# How most exchanges go that end well.
-read_course = attrgetter("status", "tool_runs", "omitted_tools", "expansions")
-USUAL_COURSE = (ExchangeStatus.OK, (), (), ())
+OK = ExchangeStatus.OK
 
 _encode = msgspec.json.Encoder().encode
 
@@ -58,7 +54,9 @@ class NoteTaker:
         """
         exchange = pending.exchange
         replies, usage = exchange.replies, exchange.usage
-        if pending.single or len(replies) != 1 or read_course(exchange) != USUAL_COURSE:
+        if pending.single or len(replies) != 1 or exchange.status is not OK:
+            return False
+        if exchange.tool_runs or exchange.omitted_tools or exchange.expansions:
             return False
         key = make_key(exchange)
         template, price, notes = self._known.get(key) or self._look_up(key, exchange)

@@ -1,7 +1,6 @@
 """The JSON of a receipt, joined from what many receipts have in common, encoded once, and from its own figures."""
 
 from collections.abc import Mapping, Sequence
-from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -28,27 +27,24 @@ class ReceiptTemplate(msgspec.Struct):
 
 TemplateKey = tuple[object, ...]
 
-read_values = attrgetter(
-    "snapshot.hash",
-    "model",
-    "asked_model",
-    "upstream",
-    "dialect",
-    "turns",
-    "injected",
-    "tokens",
-    "failure",
-    "suggested",
-)
-
 
 def make_key(exchange: Exchange) -> TemplateKey:
-    """What exchanges with the same template have in common; objects count by identity, and the template keeps them."""
+    """What exchanges with the same template have in common; objects count by identity, and the template keeps them.
+
+    How much was injected is said by the injection.
+    """
     return (
         id(exchange.scope),
         id(exchange.injection),
         id(exchange.principal),
-        read_values(exchange),
+        exchange.snapshot.hash,
+        exchange.model,
+        exchange.asked_model,
+        exchange.upstream,
+        exchange.dialect,
+        exchange.turns,
+        exchange.failure,
+        exchange.suggested,
         len(exchange.tools_run) if exchange.tools_run else 0,
         tuple(exchange.degraded) if exchange.degraded else None,
     )
