@@ -258,20 +258,12 @@ class Pipeline(msgspec.Struct, frozen=True):
 
     def _keep(self, exchange: Exchange, prepared: PreparedRequest, reply: Reply) -> Awaitable[None] | None:
         """Keep a reply if the client wants to come back to it; what is returned has to be awaited."""
-        request = prepared.request
-        asked = prepared.asked or request
+        request, asked = prepared.request, prepared.asked or prepared.request
         if reply.status >= 400 or not wants_keeping(asked):
             return None
-        keeper = ResponseKeeper(
-            self.responses,
-            prepared.owner,
-            asked,
-            request,
-            prepared.outgoing,
-            prepared.model,
-            prepared.dialect.name in prepared.can.dialects,
-            exchange,
-        )
+        native = prepared.dialect.name in prepared.can.dialects
+        owner, outgoing, model = prepared.owner, prepared.outgoing, prepared.model
+        keeper = ResponseKeeper(self.responses, owner, asked, request, outgoing, model, native, exchange)
         return keeper.keep(reply, prepared.loop)
 
     def _recall(self, exchange: Exchange, request: ChatRequest) -> ResolvedScope | None:
