@@ -117,6 +117,27 @@ def test_the_gateway_is_measured_beside_the_bare_protocols_and_its_own_features(
     assert "× bare" in done.stdout
 
 
+def test_features_are_measured_by_themselves_in_fresh_processes(tmp_path: Path) -> None:
+    file = tmp_path / "features.json"
+    done = bench("--features", "--only", "keys: 1 KB", "--passes", "2", "--scale", "0.05", "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    document = json.loads(file.read_text())
+    (cell,) = document["features"]
+    assert {name: len(samples) for name, samples in cell["cpu_us"].items()} == {OURS: 2, "gateway with keys": 2}
+    assert [one["name"] for one in document["verdicts"]] == ["keys: 1 KB, c=32"]
+    assert "what a feature adds, 2 passes" in done.stdout
+
+
+def test_who_failed_in_one_pass_has_no_figures_of_others() -> None:
+    whole, broken = (
+        CellSamples(CELLS[0], {"gateway": [1.0], "floor": [2.0]}, {"gateway": [], "floor": []}) for _ in "ab"
+    )
+    broken.fail("floor", "it ended")
+    whole.add(broken)
+    whole.add(CellSamples(CELLS[0], {"gateway": [3.0], "floor": [4.0]}, {"gateway": [], "floor": []}))
+    assert (whole.samples, whole.failures) == ({"gateway": [1.0, 1.0, 3.0]}, {"floor": "it ended"})
+
+
 def test_a_server_that_is_not_known_is_refused() -> None:
     done = bench("--peers", "--subjects", "apache")
     assert (done.returncode, "There is no apache" in done.stderr) == (2, True)

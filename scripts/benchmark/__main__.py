@@ -24,8 +24,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name, run in OTHER_TABLES.items():
         if getattr(given, name):
             return run(given)
-    if given.peers:
-        return peers_run.run(given, show_progress)
+    if given.peers or given.features:
+        return (peers_run.run if given.peers else peers_run.run_features)(given, show_progress)
     plan = build_plan(given)
     if not plan.cells:
         print(f"No line has {given.only!r} in its name.", file=sys.stderr)
@@ -149,6 +149,7 @@ def build_parser() -> argparse.ArgumentParser:
     root.add_argument("--context", action="store_true", help="measure requests about content instead")
     root.add_argument("--control", action="store_true", help="measure policy changes instead")
     root.add_argument("--peers", action="store_true", help="beside nginx, TensorZero, Portkey and litellm instead")
+    root.add_argument("--features", action="store_true", help="measure what each feature adds instead")
     root.add_argument("--dialects", action="store_true", help="compare the dialects instead")
     root.add_argument("--steps", action="store_true", help="count opcodes per request instead: dialects and features")
     root.add_argument("--functions", action="store_true", help="with --steps: list where two differ, by function")
@@ -158,7 +159,7 @@ def build_parser() -> argparse.ArgumentParser:
     root.add_argument("--json", type=Path, metavar="FILE", help="write every sample there")
     root.add_argument("--check", action="store_true", help="exit with 1 if a target is missed")
     root.add_argument("--only", default="", metavar="TEXT", help="only the lines (or parts) with this in their name")
-    root.add_argument("--passes", type=int, metavar="N", help="interleaved passes (5, with --quick 2)")
+    root.add_argument("--passes", type=int, metavar="N", help="interleaved passes (5, of features 15)")
     root.add_argument(
         "--scale", type=float, metavar="X", help="share of the usual requests per run (1, with --quick 0.3)"
     )

@@ -24,6 +24,8 @@ class MeasurementPlan:
     cells: tuple[Cell, ...]
     passes: int
     scale: float  # share of the usual number of requests
+    warm_up: int = 1  # requests of each client that are not measured, to each server
+    rounds: int = MOST_ROUNDS  # in which the servers alternate within a pass, forth and back
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,15 @@ class CellSamples:
     def latency(self, subject: str, percent: float) -> float:
         """Milliseconds within which so many percent of the answers came."""
         return get_percentile(sorted(self.milliseconds[subject]), percent)
+
+    def add(self, other: "CellSamples") -> None:
+        """The figures of another run of the same cell; whoever failed in one of them has none."""
+        for name, why in other.failures.items():
+            self.fail(name, why)
+        for name, samples in other.samples.items():
+            if name not in self.failures:
+                self.samples.setdefault(name, []).extend(samples)
+                self.milliseconds.setdefault(name, []).extend(other.milliseconds[name])
 
     def median(self, subject: str) -> float:
         return statistics.median(self.samples[subject])
@@ -99,7 +110,7 @@ def measure(
     for measured in table:
         for subject in select_able(subjects, measured):
             try:
-                generator.run(subject, measured.cell, measured.cell.concurrency)
+                generator.run(subject, measured.cell, plan.warm_up * measured.cell.concurrency)
             except RuntimeError as error:
                 measured.fail(subject.name, str(error))
                 yield describe_failure(measured, subject.name)
@@ -108,7 +119,7 @@ def measure(
         for measured in table:
             among = select_able(subjects, measured)
             first = number % max(1, len(among))
-            run_once(generator, measured, [*among[first:], *among[:first]], plan.scale)
+            run_once(generator, measured, [*among[first:], *among[:first]], plan)
             yield from (describe_failure(measured, one.name) for one in among if one.name in measured.failures)
     return table
 
@@ -122,10 +133,10 @@ def select_able(subjects: Sequence[Subject], measured: CellSamples) -> list[Subj
     return [one for one in subjects if one.serves(measured.cell) and one.name not in measured.failures]
 
 
-def run_once(generator: LoadGenerator, measured: CellSamples, subjects: list[Subject], scale: float) -> None:
+def run_once(generator: LoadGenerator, measured: CellSamples, subjects: list[Subject], plan: MeasurementPlan) -> None:
     """One pass of one cell in short runs, forth and back: whatever slows the machine meanwhile slows all alike."""
-    cell, requests = measured.cell, measured.cell.requests(scale)
-    rounds = choose_rounds(cell, requests)
+    cell, requests = measured.cell, measured.cell.requests(plan.scale)
+    rounds = choose_rounds(cell, requests, plan.rounds)
     spent: dict[str, list[float]] = {subject.name: [] for subject in subjects}
     for number in range(rounds):
         among = [one for one in subjects if number == 0 or one.slowness == 1]
@@ -145,6 +156,6 @@ def run_once(generator: LoadGenerator, measured: CellSamples, subjects: list[Sub
             measured.samples.setdefault(name, []).append(statistics.mean(costs) * 1e6)
 
 
-def choose_rounds(cell: Cell, requests: int) -> int:
+def choose_rounds(cell: Cell, requests: int, most: int) -> int:
     """As many as leave each client several requests per run."""
-    return max(1, min(MOST_ROUNDS, requests // (8 * cell.concurrency)))
+    return max(1, min(most, requests // (8 * cell.concurrency)))

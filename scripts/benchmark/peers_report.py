@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from scripts.benchmark.cells import CONCURRENT, HUGE, LARGE, SMALL, STREAM, Cell, Shape
-from scripts.benchmark.features import FEATURES, OURS
+from scripts.benchmark.features import FEATURES, OURS, name_line
 from scripts.benchmark.measure import CellSamples
 from scripts.benchmark.peers import NGINX_128K
 from scripts.benchmark.report import Verdict, align_columns
@@ -49,7 +49,7 @@ class PeersRun:
 def render_run(run: PeersRun) -> str:
     """The whole part, in Markdown."""
     parts = [render_heading(run), "\n".join(render_costs(run)), "\n".join(render_latencies(run))]
-    parts += ["\n".join(table) for table in (render_goals(run), render_features(run)) if len(table) > 2]
+    parts += ["\n".join(table) for table in (render_goals(run), render_features(run.features)) if len(table) > 2]
     return "\n\n".join([*parts, *list_absences(run)])
 
 
@@ -138,9 +138,15 @@ def list_goals(table: Sequence[CellSamples]) -> Iterator[tuple[Verdict, list[flo
                 yield judge(f"{one} / {other}: {measured.cell.shape.name}", measured.ratios(one, other), sign, target)
 
 
-def render_features(run: PeersRun) -> list[str]:
-    heads = ["what a feature adds", "median", "min–max", "target", ""]
-    return align_columns([heads, *(render_verdict(one, ratios) for one, ratios in list_features(run.features))])
+def render_features(table: Sequence[CellSamples]) -> list[str]:
+    """Its passes are short and many: half of them lie in the range that is shown."""
+    passes = max((len(samples) for measured in table for samples in measured.samples.values()), default=0)
+    heads = [f"what a feature adds, {passes} passes", "median", "middle half", "target", ""]
+    rows = []
+    for verdict, ratios in list_features(table):
+        low, _, high = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
+        rows.append([verdict.name, f"{verdict.figure:.2f}", f"{low:.2f}–{high:.2f}", verdict.goal, verdict.word])
+    return align_columns([heads, *rows])
 
 
 def list_features(table: Sequence[CellSamples]) -> Iterator[tuple[Verdict, list[float]]]:
@@ -148,7 +154,7 @@ def list_features(table: Sequence[CellSamples]) -> Iterator[tuple[Verdict, list[
         for measured in table:
             if feature.subject in measured.samples and feature.base in measured.samples:
                 ratios = measured.ratios(feature.subject, feature.base)
-                yield judge(f"{feature.name}: {describe_cell(measured.cell)}", ratios, "≤", feature.limit)
+                yield judge(name_line(feature, measured.cell), ratios, "≤", feature.limit)
 
 
 def describe_cell(cell: Cell) -> str:

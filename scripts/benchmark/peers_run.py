@@ -13,7 +13,7 @@ from typing import Any
 
 from scripts.benchmark import subjects
 from scripts.benchmark.cells import FEATURE_CELLS, PEER_CELLS, Cell, Kind
-from scripts.benchmark.features import OURS, run_features
+from scripts.benchmark.features import OURS, PASSES, QUICK_PASSES, SCALE, FeaturePlan, measure_features, plan_features
 from scripts.benchmark.measure import CellSamples, MeasurementPlan, measure, run_load_generator
 from scripts.benchmark.peers import PEERS, Surroundings, run_peers
 from scripts.benchmark.peers_report import (
@@ -22,9 +22,11 @@ from scripts.benchmark.peers_report import (
     PeersRun,
     list_features,
     list_goals,
+    render_features,
     render_run,
     replace_part,
 )
+from scripts.benchmark.report import Verdict
 from scripts.benchmark.subjects import Subject
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,10 +95,33 @@ def measure_all(given: argparse.Namespace, selection: Selection, show_progress: 
             table = show_progress(measure(generator, servers, MeasurementPlan(selection.cells, passes, scale)))
         features: list[CellSamples] = []
         if selection.feature_cells:
-            with run_features(around.upstream, around.directory) as running:
-                plan = MeasurementPlan(selection.feature_cells, passes, scale)
-                features = show_progress(measure(generator, [ours, *running], plan))
+            plan = replace(build_feature_plan(given), cells=selection.feature_cells)
+            features = show_progress(measure_features(generator, around.upstream, around.directory, plan))
     return PeersRun(table, features, starts, passes, load, peers.versions, peers.missing)
+
+
+def build_feature_plan(given: argparse.Namespace, only: str = "") -> FeaturePlan:
+    """Short passes, more of them than for servers."""
+    passes, scale = QUICK_PASSES if given.quick else PASSES, given.scale or 1.0
+    return plan_features(only, given.passes or passes, SCALE * scale)
+
+
+def run_features(given: argparse.Namespace, show_progress: Progress) -> int:
+    """The table of features by itself; returns an exit code."""
+    plan = build_feature_plan(given, given.only)
+    if not plan.cells:
+        print(f"No line has {given.only!r} in its name.", file=sys.stderr)
+        return 2
+    with tempfile.TemporaryDirectory(prefix="bench-") as temporary, ExitStack() as stack:
+        upstream, generator = stack.enter_context(subjects.run_upstream()), stack.enter_context(run_load_generator())
+        table = show_progress(measure_features(generator, upstream, Path(temporary), plan))
+    print("\n".join(render_features(table)))
+    verdicts = [one for one, _ in list_features(table)]
+    if given.json:
+        document = {"features": list(map(build_cell, table)), "verdicts": list(map(build_verdict, verdicts))}
+        given.json.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+    failed = any(measured.failures for measured in table)
+    return 1 if failed or (given.check and not all(one.passed for one in verdicts)) else 0
 
 
 @contextmanager
@@ -145,10 +170,12 @@ def build_document(done: PeersRun) -> dict[str, Any]:
         "cells": list(map(build_cell, done.table)),
         "features": list(map(build_cell, done.features)),
         "starts": [asdict(start) for start in done.starts],
-        "verdicts": [
-            {**asdict(one), "passed": one.passed} for one, _ in (*list_goals(done.table), *list_features(done.features))
-        ],
+        "verdicts": [build_verdict(one) for one, _ in (*list_goals(done.table), *list_features(done.features))],
     }
+
+
+def build_verdict(verdict: Verdict) -> dict[str, Any]:
+    return {**asdict(verdict), "passed": verdict.passed}
 
 
 def build_cell(measured: CellSamples) -> dict[str, Any]:
