@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from gateway.receipts.recorder import ReceiptRecorder
 from scripts.benchmark import dialect_payloads, dialects, peers, soak, step_counter, subjects
 from scripts.benchmark.cells import CELLS, DIALECT_CELLS, DIALECT_LIMIT, FEATURE_CELLS, PEER_CELLS, STEP_CELLS, Kind
 from scripts.benchmark.features import OURS
@@ -338,6 +339,16 @@ def test_steps_of_a_request_do_not_depend_on_their_number(tmp_path: Path) -> Non
     assert few.steps == pytest.approx(many.steps, rel=0.03)
     serve = "gateway/edge/chat.py ChatEndpoint.serve"
     assert few.functions[serve].calls == pytest.approx(many.functions[serve].calls, rel=0.1)
+
+
+def test_a_function_bears_the_same_name_in_every_checkout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if Path(place).resolve() != ROOT])
+    functions = (ReceiptRecorder.start, json.dumps, pytest.MonkeyPatch.setattr)
+    assert [step_counter.describe_code(one.__code__) for one in functions] == [
+        "gateway/receipts/recorder.py ReceiptRecorder.start",
+        "json/__init__.py dumps",
+        "_pytest/monkeypatch.py MonkeyPatch.setattr",
+    ]
 
 
 def test_intervals_that_are_stretched_for_counting_exist() -> None:

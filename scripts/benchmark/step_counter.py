@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
@@ -79,7 +80,9 @@ class StepCounter:
 
 def describe_code(code: CodeType) -> str:
     """A function's file, below the place that it was imported from, and its name."""
-    places = [place for place in sys.path if place and code.co_filename.startswith(f"{place}/")]
+    # A checkout that is installed where it lies need not be in the path.
+    gateway = str(Path(str(importlib.import_module("gateway").__file__)).parents[1])
+    places = [place for place in (*sys.path, gateway) if place and code.co_filename.startswith(f"{place}/")]
     return f"{code.co_filename[len(max(places, key=len, default='')) :].lstrip('/')} {code.co_qualname}"
 
 
