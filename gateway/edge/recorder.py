@@ -207,9 +207,9 @@ def describe_figures(exchange: Exchange) -> dict[str, Any]:
         "injected": exchange.injected,
         "tokens": exchange.tokens,
         "turns": exchange.turns,
-        "tools_run": cut_names(exchange.tools_run) if exchange.tools_run else (),
+        "tools_run": cut_names(exchange.tools_run) if exchange.tools_run else [],
         "usage": exchange.usage,
-        "degraded": sorted(exchange.degraded) if exchange.degraded else (),
+        "degraded": sorted(exchange.degraded) if exchange.degraded else [],
     }
 
 

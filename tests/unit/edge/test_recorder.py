@@ -221,6 +221,12 @@ def test_a_line_says_what_each_of_its_values_would_say(usage: Any, model: str | 
     assert [orjson.loads(encoded) for encoded in encode_exchanges([ended])] == [orjson.loads(encode_line(line))]
 
 
+def test_a_line_that_cannot_be_encoded_says_of_nothing_that_it_is_an_empty_list() -> None:
+    (line,) = encode_exchanges([exchange(model="\ud800")])
+    read = orjson.loads(line)
+    assert (read["model"], read["tools_run"], read["degraded"]) == ("?", "[]", "[]")
+
+
 def test_each_line_of_a_batch_tells_of_its_own_exchange_in_the_order_in_which_they_ended() -> None:
     callers = [CALLER, Principal("shop", "another", key="key-1"), Principal("shop"), Principal("\ud800")]
     ended = [
