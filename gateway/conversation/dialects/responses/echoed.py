@@ -122,7 +122,6 @@ def write_over(data: bytes, mark: bytes, said: Raw, wanted: Raw) -> bytes | None
     A schema of a tool or metadata of the client may have a field of the same name.
     """
     before, _, after = data.partition(mark)
-    name = mark[:-1]
-    if name in before or name in after or not after.startswith(bytes(said)):
+    if data.count(mark[:-1]) > 1 or not after.startswith(bytes(said)):
         return None
     return b"".join((before, mark, wanted, after[len(said) :]))
