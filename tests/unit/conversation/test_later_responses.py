@@ -3,14 +3,16 @@
 import asyncio
 import random
 from collections.abc import Mapping, Sequence
+from itertools import product
 from time import monotonic
 
 import pytest
 from msgspec import Raw
+from msgspec.structs import replace
 
 from gateway.conversation import response_queue
 from gateway.conversation.hidden_turns import ConversationOwner
-from gateway.conversation.response_keys import PREFIX, get_key_start
+from gateway.conversation.response_keys import MAX_PLAIN_ID, PREFIX, get_key_start
 from gateway.conversation.response_queue import (
     LATE_SECONDS,
     MAX_LATER,
@@ -148,6 +150,26 @@ async def test_the_fields_of_a_request_stay_with_its_response(stored: StoredResp
         note(stored, f"r{number}", echoed=echoed)
     found = await stored.find_many(ME, [f"r{number}" for number in range(len(asked))])
     assert [one and one.echoed for one in found] == asked
+
+
+@pytest.mark.parametrize("flushes", [False, True])
+async def test_whatever_is_repeated_each_owner_has_the_last_of_its_own(stored: StoredResponses, flushes: bool) -> None:
+    """Ids, models and fields come again in any order; owners are told apart by what they say."""
+    chance, last = random.Random(5), dict[tuple[int, str], ResponseRecord]()
+    ids = [*(f"r{number}" for number in range(20)), "é", "a b", "r1 r2", "x" * MAX_PLAIN_ID, "x" * (MAX_PLAIN_ID + 1)]
+    names = product(("default", "other"), ("key", 'key","u'), ("", "u"))
+    owners = [ConversationOwner(*whose, session="s") for whose in names]
+    echoes = [None, {}, *({"instructions": Raw(b"%d" % number), "tools": Raw(b"[]")} for number in range(2))]
+    for number in range(1000):
+        place, id, echoed = chance.randrange(1 + number % len(owners)), chance.choice(ids), chance.choice(echoes)
+        owner = replace(owners[place]) if number % 7 == 0 else owners[place]
+        told = echoed and dict(reversed(echoed.items())) if number % 2 else echoed
+        record = last[place, id] = ResponseRecord(chance.choice("mn"), id, echoed=echoed)
+        note(stored, id, record.model, owner, told)
+        if flushes and number % 90 == 0:
+            await stored.queue.flush()
+    for place, owner in enumerate(owners):
+        assert await stored.find_many(owner, ids) == [last.get((place, id)) for id in ids]
 
 
 async def test_one_with_an_odd_id_says_it_itself(stored: StoredResponses, store: FallibleStore) -> None:
