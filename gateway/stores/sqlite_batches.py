@@ -31,7 +31,9 @@ SWEPT_ROWS, SWEPT_HASHES = 50, 2000  # per sweep, so that no single write pays f
 FIND_LAST_ROW = "SELECT max(number) FROM batch_rows"
 PUT_ROWS = "INSERT INTO batch_rows (number, expires, body) VALUES {}"
 READ_ROW = "SELECT expires, body FROM batch_rows WHERE number = ?"
-FIND_LAST_LISTED = "SELECT position, hashes FROM batch_hashes ORDER BY position DESC LIMIT 1"
+# All that a batch has to know, at once: with each statement Python fights for the interpreter.
+FIND_ENDS = """SELECT (SELECT max(number) FROM batch_rows), position, hashes FROM (SELECT 1)
+    LEFT JOIN (SELECT position, hashes FROM batch_hashes ORDER BY position DESC LIMIT 1)"""
 PUT_LISTED = "INSERT OR REPLACE INTO batch_hashes (position, hashes) VALUES (?, ?)"
 READ_LIST = "SELECT hashes FROM batch_hashes"
 CLEAR_LIST = "DELETE FROM batch_hashes"
@@ -110,14 +112,14 @@ def append_batch(
     shared: Sequence[CommonValue] = (),
 ) -> None:
     """Store these values, within a transaction."""
-    first = _find_last_row(connection) + 1
+    last, position, listed = connection.execute(FIND_ENDS).fetchone()
+    first, position, listed = (last or 0) + 1, position or 0, listed or b""
     rows: list[object] = []
     hashes: list[int] = []
     for number, row in enumerate(chain(share_rows(shared), split_rows(values)), first):
         rows += (number, expires, row.body)
         hashes += [hash << LISTED_BITS | number for hash in row.hashes]
     insert_rows(connection, PUT_ROWS, rows, 3)
-    position, listed = connection.execute(FIND_LAST_LISTED).fetchone() or (0, b"")
     if len(listed) >= LISTED_BYTES:
         position, listed = position + len(listed) // LISTED_BYTES, b""
     connection.execute(PUT_LISTED, (position, listed + pack(f"<{len(hashes)}Q", *hashes)))

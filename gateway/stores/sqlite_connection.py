@@ -22,7 +22,8 @@ OPEN_RETRY_SECONDS = 0.02
 KEYS_PER_QUERY = 500
 CHECKPOINT_PAGES = 8000  # batches change the same pages of the indexes again and again: they are copied less often
 # Python lets go of the interpreter and fights for it again with each statement: one writes as many rows as it can.
-ROWS_PER_STATEMENT = (64, 32, 16, 8, 4, 2, 1)
+ROWS_PER_STATEMENT = 64
+PREPARED_STATEMENTS = 512  # that a connection keeps: those that insert rows differ by how many there are
 SWEEP_SECONDS = 60.0
 SWEEP_ROWS = 500  # per sweep, so that no single write pays for a large backlog
 
@@ -161,12 +162,10 @@ def enable_wal(connection: sqlite3.Connection) -> None:
 
 def insert_rows(connection: sqlite3.Connection, statement: str, values: Sequence[object], width: int) -> int:
     """Insert rows, whose values follow each other, with as few statements as possible; returns how many changed."""
-    start = changed = 0
-    for count in ROWS_PER_STATEMENT:
-        while len(values) - start >= count * width:
-            part = values[start : start + count * width]
-            changed += connection.execute(_repeat_row(statement, count, width), part).rowcount
-            start += count * width
+    changed = 0
+    for start in range(0, len(values), ROWS_PER_STATEMENT * width):
+        part = values[start : start + ROWS_PER_STATEMENT * width]
+        changed += connection.execute(_repeat_row(statement, len(part) // width, width), part).rowcount
     return changed
 
 
@@ -186,7 +185,9 @@ def _open_connection(path: Path, prepare: Callable[[sqlite3.Connection], None]) 
     # longer than to bind it. Of all types that SQLite has, these two are not exempt from that.
     sqlite3.register_adapter(bytes, bytes)
     sqlite3.register_adapter(NoneType, {None: None}.get)
-    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    connection = sqlite3.connect(
+        path, timeout=BUSY_SECONDS, isolation_level=None, cached_statements=PREPARED_STATEMENTS
+    )
     try:
         prepare(connection)
     except BaseException:
