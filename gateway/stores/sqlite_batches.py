@@ -133,13 +133,14 @@ def index_listed(connection: sqlite3.Connection) -> None:
     segment, size = connection.execute(FIND_LAST_SEGMENT).fetchone() or (0, 0)
     if size >= SEGMENT_SIZE:
         segment += 1
-    buckets: dict[int, list[int]] = {}
-    for one in unpack(f"<{len(data) // LISTED.size}Q", data):
-        buckets.setdefault(find_bucket(segment, one >> LISTED_BITS), []).append(one)
+    buckets: list[list[int]] = [[] for _ in range(BUCKETS)]
+    for one in unpack(f"<{len(data) // LISTED.size}Q", data):  # thousands, while the event loop cannot go on
+        buckets[(one >> LISTED_BITS) % BUCKETS].append(one)
     former = dict(connection.execute(READ_SEGMENT, find_buckets(segment)))
     rows: list[object] = []
-    for bucket, listed in sorted(buckets.items()):
-        rows += (bucket, former.get(bucket, b"") + pack(f"<{len(listed)}Q", *listed))
+    for bucket, listed in enumerate(buckets, find_bucket(segment, 0)):
+        if listed:
+            rows += (bucket, former.get(bucket, b"") + pack(f"<{len(listed)}Q", *listed))
     insert_rows(connection, PUT_BUCKETS, rows, 2)
     connection.execute(PUT_SEGMENT, (segment, len(data) // LISTED.size, _find_last_row(connection)))
     connection.execute(CLEAR_LIST)
