@@ -125,8 +125,11 @@ class ResponseQueue:
         if later is not None and (later.number >= TOGETHER or (noted and later.entries)):
             self._settle(workspace, later)
             later = None
-        room = self._measure_room(workspace) if later is None else later.room
-        if size > room or size > MAX_LATER or self._late:
+        if later is not None:
+            room = later.room
+        else:
+            room = min(self._quota.measure_room(workspace), MAX_SHARE - self._held[workspace])
+        if size > room or size > MAX_LATER or self._late or self._bytes > MAX_WAITING - ALL_LATER:
             return None
         if later is None:
             later = self._later[workspace] = LaterResponses(room)
@@ -135,12 +138,6 @@ class ResponseQueue:
         later.number += 1
         self._later_bytes += size
         return later
-
-    def _measure_room(self, workspace: str) -> int:
-        """Bytes of responses that a workspace may leave to be described later."""
-        if self._bytes > MAX_WAITING - ALL_LATER:
-            return 0
-        return min(self._quota.measure_room(workspace), MAX_SHARE - self._held[workspace])
 
     def settle(self) -> None:
         """Describe what was to be described later; whoever left it has seen to it that it will be written."""
