@@ -45,7 +45,9 @@ SMALL = Shape("1 KB", 1024, payloads.BURST, False, 2000, 8000)
 LARGE = Shape("30 KB", 30 * 1024, payloads.BURST, False, 1200, 4800)
 HUGE = Shape("200 KB", 200 * 1024, payloads.BURST, False, 320, 1280)
 STREAM = Shape("64-chunk stream", 1024, payloads.BURST, True, 480, 1920)
-PIECES = replace(STREAM, model=payloads.PIECES)
+# At full speed a gateway reads the 64 chunks in 4 to 28 pieces, as it happens and as fast as they are written.
+PIECES = replace(STREAM, name="64-chunk stream in 16 pieces", model=payloads.PIECES)
+SLOW_PIECES = replace(STREAM, model=payloads.SLOW_PIECES)
 TOKENS = Shape("64-chunk stream, chunk by chunk", 1024, payloads.PACED, True, 10, 64)
 
 
@@ -79,8 +81,8 @@ CELLS = tuple(
 PEER_CELLS = tuple(
     Cell(Kind.INJECTED, shape, concurrency) for shape in (SMALL, LARGE, STREAM, HUGE) for concurrency in (1, CONCURRENT)
 )
-DIALECT_CELLS = tuple(Cell(kind, shape, CONCURRENT) for shape in (SMALL, LARGE, STREAM) for kind in Kind)
-STEP_CELLS = tuple(Cell(kind, shape, CONCURRENT) for shape in (SMALL, LARGE, PIECES) for kind in Kind)
+DIALECT_CELLS = tuple(Cell(kind, shape, CONCURRENT) for shape in (SMALL, LARGE, PIECES) for kind in Kind)
+STEP_CELLS = tuple(Cell(kind, shape, CONCURRENT) for shape in (SMALL, LARGE, SLOW_PIECES) for kind in Kind)
 DIALECT_LIMIT = 1.2  # of a request in another dialect, in chat requests of the same size
 FEATURE_CELLS = (Cell(Kind.INJECTED, SMALL, CONCURRENT), Cell(Kind.INJECTED, STREAM, CONCURRENT))
-FEATURE_STEP_CELLS = tuple(Cell(Kind.INJECTED, shape, CONCURRENT) for shape in (SMALL, PIECES))
+FEATURE_STEP_CELLS = tuple(Cell(Kind.INJECTED, shape, CONCURRENT) for shape in (SMALL, SLOW_PIECES))

@@ -28,8 +28,9 @@ JSON_HEAD = (
 )
 STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
 END = b"0\r\n\r\n"
-PIECES = 16  # of a stream for whoever counts what is done for each; at full speed, a gateway reads 4 to 28
-PIECE_SECONDS = 0.01  # between two of them: a gateway that is traced has read the last one by then
+PIECES = 16  # of a stream for whoever compares what is done for each
+# Between two of them: by then, a gateway has read the last one.
+PIECE_SECONDS = {payloads.PIECES.encode(): 0.002, payloads.SLOW_PIECES.encode(): 0.01}
 BORDER = b"\0"  # which stands in no JSON
 
 
@@ -101,9 +102,9 @@ class BurstStream:
 class PieceStream:
     """Sends a stream in a fixed number of pieces, slowly enough for each to be read by itself."""
 
-    def __init__(self, transport: asyncio.Transport, head: bytes, chunks: Iterable[bytes]) -> None:
-        self._transport = transport
-        parts = [head, *chunks, END]
+    def __init__(self, transport: asyncio.Transport, chunks: Iterable[bytes], seconds: float) -> None:
+        self._transport, self._seconds = transport, seconds
+        parts = [STREAM_HEAD, *chunks, END]
         self._pieces = iter(
             [
                 b"".join(parts[len(parts) * number // PIECES : len(parts) * (number + 1) // PIECES])
@@ -115,7 +116,7 @@ class PieceStream:
         piece = next(self._pieces, None)
         if piece is not None and not self._transport.is_closing():
             self._transport.write(piece)
-            asyncio.get_running_loop().call_later(PIECE_SECONDS, self.step)
+            asyncio.get_running_loop().call_later(self._seconds, self.step)
 
 
 class MockUpstream(asyncio.Protocol):
@@ -151,8 +152,9 @@ class MockUpstream(asyncio.Protocol):
             self._stream(self._answers.find_chunks(dialect, body), body)
 
     def _stream(self, chunks: Iterable[bytes], body: bytes) -> None:
-        if payloads.PIECES.encode() in body:
-            PieceStream(self._transport, STREAM_HEAD, chunks).step()
+        seconds = next((seconds for model, seconds in PIECE_SECONDS.items() if model in body), None)
+        if seconds is not None:
+            PieceStream(self._transport, chunks, seconds).step()
             return
         self._transport.write(STREAM_HEAD)
         if payloads.PACED.encode() in body:

@@ -5,7 +5,8 @@ from typing import Any
 
 BURST = "bench-burst"  # a stream that arrives at once, as fast as the sockets take it
 PACED = "bench-paced"  # a stream whose chunks arrive one by one, like a model's tokens
-PIECES = "bench-pieces"  # a stream that arrives in so many pieces as a gateway at full speed makes of it
+PIECES = "bench-pieces"  # a stream that arrives in a fixed number of pieces, about as a gateway at full speed reads it
+SLOW_PIECES = "bench-slow-pieces"  # the same for a gateway that is traced
 PROBE = "bench-probe"  # answered with what the upstream received, so that nobody measures the wrong thing
 
 CHUNKS = 64
