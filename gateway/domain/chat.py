@@ -21,6 +21,9 @@ class MessageStyle(IntEnum):
     INVALID = 3  # not objects
 
 
+SPOKEN_STYLE = MessageStyle.SPOKEN  # Python 3.11 takes long to find a member of an enum by its name
+
+
 class ContinuedResponses(msgspec.Struct, frozen=True):
     """What a request continues: responses that were kept, with results that the client never saw."""
 

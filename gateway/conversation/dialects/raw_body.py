@@ -4,7 +4,7 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import chain, compress
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -27,7 +27,7 @@ SPOKEN = tuple(f'{{"role":{space}"{role}"'.encode() for role in SPEAKERS for spa
 TEXT_OPENINGS = {
     f'{{"role":{space}"{role}",{space}"content":{space}"'.encode(): role for role in SPEAKERS for space in ("", " ")
 }
-TEXT_TAIL: Final = -2  # where `"}` begins, the end of such a message
+TEXT_TAIL = -len('"}')  # where the end of such a message begins
 TEXT_STARTS = frozenset(opening[:-1] for opening in TEXT_OPENINGS)  # the same without that quote
 LONGEST_TEXT = 500  # characters of a tool's name and description that are compared
 KNOWN_SCHEMAS = 64  # sets of them that are kept as a dialect writes them

@@ -10,14 +10,13 @@ from gateway.conversation.dialects.responses.continuation import check_account, 
 from gateway.conversation.dialects.responses.items import UNREADABLE_ITEM
 from gateway.conversation.hidden_turns import ConversationOwner
 from gateway.conversation.stored_responses import StoredResponses
-from gateway.domain.chat import ChatRequest, MessageStyle
+from gateway.domain.chat import SPOKEN_STYLE, ChatRequest
 from gateway.domain.upstream import Upstream
 from gateway.errors import InvalidRequest, quote
 
 REFERENCE = "item_reference"
 IMAGE = "image_generation_call"  # without its image, it stands for one that the upstream keeps
 MAX_REFERENCES = 1000  # in one request
-SPOKEN = MessageStyle.SPOKEN
 
 
 class _ReferringItem(msgspec.Struct):
@@ -49,7 +48,7 @@ def is_reference(item: Any) -> bool:
 
 def find_references(request: ChatRequest) -> dict[int, str]:
     """The ids of the items that a request refers to, by their positions in the input."""
-    if request.style is SPOKEN:
+    if request.style is SPOKEN_STYLE:
         return {}
     found: dict[int, str] = {}
     for position, item in enumerate(request.messages):
@@ -64,7 +63,7 @@ def find_references(request: ChatRequest) -> dict[int, str]:
 
 def stands_alone(request: ChatRequest) -> bool:
     """Whether a request names nothing that was kept, neither an item nor a response or a conversation."""
-    return request.style is SPOKEN and request.previous is None and "conversation" not in request.fields
+    return request.style is SPOKEN_STYLE and request.previous is None and "conversation" not in request.fields
 
 
 async def resolve_references(

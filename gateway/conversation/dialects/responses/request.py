@@ -26,7 +26,7 @@ from gateway.conversation.dialects.responses.items import (
     read_item,
 )
 from gateway.conversation.history import TEXT_PARTS
-from gateway.domain.chat import ChatRequest, MessageStyle
+from gateway.domain.chat import SPOKEN_STYLE, ChatRequest, MessageStyle
 from gateway.domain.dialect import RequestDialect
 from gateway.domain.search import Question
 from gateway.errors import InvalidRequest
@@ -45,7 +45,6 @@ CHECKED = tuple(f'"{name}"'.encode() for name in ("previous_response_id", "conve
 REFERENCE = b"item_reference"
 SHORTEST_REPEATED = len(',"input":0')  # bytes that a field which is checked takes at least
 FIELD_BYTES, INPUT_BYTES = len('"":,'), len('{"input":}')  # around names and values that are written without spaces
-SPOKEN = MessageStyle.SPOKEN
 ESCAPED = re.compile(rb"\\u00(?:5[fF]|6[1-9a-fA-F]|7[0-9aA])")  # a letter of such names
 
 _encode = msgspec.json.Encoder().encode
@@ -86,7 +85,7 @@ def decode_responses(body: bytes, dialect: RequestDialect) -> ChatRequest:
             split = split_body(body)
         style = read_style(split.entries)
     else:
-        style = SPOKEN
+        style = SPOKEN_STYLE
     fields, items = split.fields, split.entries
     previous = None
     if not LOOKED_AT.keys().isdisjoint(fields):
@@ -178,7 +177,7 @@ def check_messages(request: ChatRequest) -> None:
     """Refuse what upstreams would refuse, so that nothing is placed where no conversation is."""
     if not request.messages and not any(request.has(name) for name in REPLACES_INPUT):
         raise InvalidRequest("A request needs an `input`, or continues an earlier response.", param="input")
-    if request.style is SPOKEN:
+    if request.style is SPOKEN_STYLE:
         return
     for position, item in enumerate(request.messages):
         try:
@@ -189,7 +188,7 @@ def check_messages(request: ChatRequest) -> None:
 
 def may_answer_calls(request: ChatRequest) -> bool:
     """Whether results of tools may be among the items; False is certain."""
-    if request.style is SPOKEN:
+    if request.style is SPOKEN_STYLE:
         return False
     return b'_output"' in request.raw or b'"mcp_approval_response"' in request.raw
 
